@@ -1,0 +1,104 @@
+//! Token and money budgets: reserved before a call, settled after it.
+//!
+//! Invariant: settled + reserved never exceeds the budget, however many calls are in flight.
+
+use crate::limits::Limits;
+
+/// What was spent and what is held back for calls in flight.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    tokens: Account,
+    micro_usd: Account,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Account {
+    settled: u64,
+    reserved: u64,
+}
+
+/// An upper bound of what one call may cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Claim {
+    /// Tokens.
+    pub tokens: u64,
+    /// Millionths of a US dollar.
+    pub micro_usd: u64,
+}
+
+/// The answer to a [`Ledger::reserve`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// Held back; the call may start.
+    Granted,
+    /// Calls in flight hold what is left; ask again when one settles.
+    Later,
+    /// Even alone, the call does not fit.
+    Exceeded,
+}
+
+impl Ledger {
+    /// Holds back `claim` if it fits into `limits`.
+    pub fn reserve(&mut self, limits: &Limits, claim: Claim) -> Reservation {
+        let tokens = self.tokens.fits(limits.tokens, claim.tokens);
+        let money = self.micro_usd.fits(limits.micro_usd, claim.micro_usd);
+        match (tokens, money) {
+            (Reservation::Granted, Reservation::Granted) => {
+                self.tokens.reserved += claim.tokens;
+                self.micro_usd.reserved += claim.micro_usd;
+                Reservation::Granted
+            }
+            (Reservation::Exceeded, _) | (_, Reservation::Exceeded) => Reservation::Exceeded,
+            (Reservation::Later, _) | (_, Reservation::Later) => Reservation::Later,
+        }
+    }
+
+    /// Gives `claim` back and books what was really used.
+    pub fn settle(&mut self, claim: Claim, used: Claim) {
+        self.tokens.settle(claim.tokens, used.tokens);
+        self.micro_usd.settle(claim.micro_usd, used.micro_usd);
+    }
+
+    /// Tokens that are neither spent nor held back; `None` without a budget.
+    pub fn tokens_left(&self, limits: &Limits) -> Option<u64> {
+        limits.tokens.map(|budget| budget.saturating_sub(self.tokens.settled + self.tokens.reserved))
+    }
+
+    /// What was spent so far.
+    pub fn settled(&self) -> Claim {
+        Claim { tokens: self.tokens.settled, micro_usd: self.micro_usd.settled }
+    }
+}
+
+impl Account {
+    fn fits(&self, budget: Option<u64>, claim: u64) -> Reservation {
+        match budget {
+            None => Reservation::Granted,
+            Some(budget) if self.settled.saturating_add(claim) > budget => Reservation::Exceeded,
+            Some(budget) if (self.settled + self.reserved).saturating_add(claim) > budget => Reservation::Later,
+            Some(_) => Reservation::Granted,
+        }
+    }
+
+    fn settle(&mut self, reserved: u64, used: u64) {
+        self.reserved = self.reserved.saturating_sub(reserved);
+        self.settled = self.settled.saturating_add(used);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallel_calls_wait_for_each_other() {
+        let limits = Limits { tokens: Some(100), ..Limits::default() };
+        let mut ledger = Ledger::default();
+        let claim = Claim { tokens: 60, micro_usd: 0 };
+        assert_eq!(ledger.reserve(&limits, claim), Reservation::Granted);
+        assert_eq!(ledger.reserve(&limits, claim), Reservation::Later);
+        ledger.settle(claim, Claim { tokens: 30, micro_usd: 0 });
+        assert_eq!(ledger.reserve(&limits, claim), Reservation::Granted);
+        assert_eq!(ledger.reserve(&limits, Claim { tokens: 71, micro_usd: 0 }), Reservation::Exceeded);
+    }
+}

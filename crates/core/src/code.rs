@@ -1,0 +1,152 @@
+//! Every code of a diagnostic or a run-time error, in one table.
+//!
+//! `FL01xx` reading files · `FL02xx` flow · `FL03xx` steps · `FL10xx` steps failing at run time · `FL11xx` limits ·
+//! `FL12xx` journal and ownership · `FL13xx` storage · `FL14xx` configuration and command line.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+macro_rules! codes {
+    ($($name:ident = $number:literal $title:literal;)*) => {
+        /// A code; written `FL` and four digits.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code {
+            $(#[doc = $title] $name = $number,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+
+            /// What the code stands for, in a few words.
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Code::$name => $title,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    Unreadable = 101 "the file cannot be read";
+    NotUtf8 = 102 "the file is not UTF-8 text";
+    EmptySource = 103 "the file is empty";
+    SourceTooLarge = 104 "the file is larger than the limit";
+    JsonSyntax = 105 "the file is not valid JSON";
+    JsonTruncated = 106 "the JSON text ends too early";
+    JsonTooDeep = 107 "the JSON text is nested too deeply";
+    DuplicateKey = 108 "a key is given twice";
+    UnknownFormat = 109 "the format of the file is not recognised";
+    WrongKind = 110 "a value is of the wrong kind";
+    MissingKey = 111 "a required key is missing";
+    UnknownKey = 112 "a key is not known here";
+    SecretInPrompt = 113 "a secret is used in a prompt";
+    LiteralSecret = 114 "a secret stands in the file";
+    SecretPlace = 115 "a secret is used where it cannot be";
+    DuplicateName = 116 "a name is given twice";
+    UnknownBlock = 201 "unknown block type";
+    UnknownVariable = 202 "a reference names a variable that nothing sets";
+    LateVariable = 203 "a variable is used before it is set";
+    DoubleBraces = 204 "double braces are not a reference in this format";
+    TrailingFinish = 205 "a finish block does nothing";
+    HeaderRow = 206 "a header row has no usable key";
+    StartResult = 207 "a start block cannot store a result";
+    AfterDirectOutput = 208 "a step stands after direct output";
+    NoBody = 209 "the body is not sent";
+    MissingConfig = 210 "a step has no config";
+    BlankVariable = 211 "a variable has no name";
+    UnknownFunction = 301 "unknown function";
+    UnknownMode = 302 "unknown step mode";
+    UnknownErrorMode = 303 "unknown error mode";
+    OddNumber = 304 "a number is out of range";
+    CollectWithoutFanout = 305 "collect without fan-out before it";
+    UnusedField = 306 "a field has no effect in this mode";
+    HttpStatus = 1001 "the server answered with an error status";
+    HttpRequestInvalid = 1002 "the HTTP request cannot be sent";
+    HttpFailed = 1003 "the HTTP request failed";
+    EgressDenied = 1004 "the address is not allowed";
+    ReplyTooLarge = 1005 "the reply is too large";
+    ScrapeFailed = 1006 "the page could not be read";
+    ModelFailed = 1010 "the model call failed";
+    ModelUnknown = 1011 "the model is not known";
+    ModelKeyMissing = 1012 "the provider's key is missing";
+    ModelNone = 1013 "no model was chosen";
+    ModelTruncated = 1014 "the model's answer broke off";
+    ModelNotJson = 1015 "the model's answer is not the JSON that was asked for";
+    ModelFileMissing = 1016 "the local model's file is missing";
+    ScriptExhausted = 1017 "the scripted model has no further answer";
+    SchemaInvalid = 1018 "the JSON Schema is not valid";
+    FunctionFailed = 1020 "the function failed";
+    FunctionUnknown = 1021 "the function is not known";
+    ArgumentMissing = 1022 "an argument is missing";
+    CapabilityDenied = 1023 "the agent may not call the function";
+    FileDenied = 1024 "the file is outside the allowed folder";
+    FileFailed = 1025 "the file could not be read or written";
+    WorkflowNotFound = 1026 "the workflow does not exist";
+    MissingValue = 1030 "a reference has no value";
+    InputMissing = 1031 "a required input is missing";
+    NoSandbox = 1032 "this step needs the sandbox";
+    SecretUnknown = 1033 "the secret is not set";
+    StepRefused = 1034 "the step cannot run as written";
+    MachineStuck = 1035 "no edge leads on from a node";
+    NoSelector = 1036 "the selector found nothing";
+    StepTimeout = 1040 "the step took too long";
+    Cancelled = 1041 "the run was cancelled";
+    AnswerInvalid = 1042 "the answer does not fit the question";
+    LimitSteps = 1101 "the run reached its step limit";
+    LimitIterations = 1102 "a loop reached its iteration limit";
+    LimitNesting = 1103 "steps are nested too deeply";
+    LimitSubflow = 1104 "workflows call each other too deeply";
+    LimitTime = 1106 "the run reached its time limit";
+    LimitOutput = 1107 "a step's output is too large";
+    BudgetTokens = 1110 "the run reached its token budget";
+    BudgetMoney = 1111 "the run reached its money budget";
+    PriceUnknown = 1112 "the model's price is unknown under a money budget";
+    ReplayDivergence = 1201 "replay diverged from the record";
+    RunOwned = 1202 "another process owns the run";
+    RunNotFound = 1203 "there is no such run";
+    RunAmbiguous = 1204 "the name fits several runs";
+    EngineTooOld = 1205 "the run needs a newer engine";
+    EffectUncertain = 1206 "an effect may or may not have happened";
+    OwnershipLost = 1207 "the process lost the run";
+    NothingToDo = 1208 "the run is not in a state for this";
+    StoreFailed = 1301 "the database failed";
+    StoreFull = 1302 "the disk is full";
+    StoreReadOnly = 1303 "the database cannot be written";
+    StoreCorrupt = 1304 "the database is damaged";
+    StoreNewer = 1305 "the database is from a newer version";
+    StoreLocked = 1306 "the database is locked";
+    ConfigInvalid = 1401 "the configuration is not valid";
+    UsageInvalid = 1402 "the command line is not valid";
+    ModelFetchFailed = 1403 "the model could not be fetched";
+}
+
+impl Code {
+    /// The code called `text`, for example `FL0105`; the digits alone are accepted.
+    pub fn parse(text: &str) -> Option<Code> {
+        let digits = text.trim().trim_start_matches(['F', 'L', 'f', 'l']);
+        let number: u16 = digits.parse().ok()?;
+        Code::ALL.iter().copied().find(|code| *code as u16 == number)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FL{:04}", *self as u16)
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Code, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Code::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("unknown code {text}")))
+    }
+}

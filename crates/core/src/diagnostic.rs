@@ -1,0 +1,170 @@
+//! What is wrong with a definition, where, and how to mend it.
+
+use serde::Serialize;
+
+use crate::code::Code;
+
+/// A range of bytes in a source file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub start: usize,
+    /// Number of bytes; 0 marks a point.
+    pub length: usize,
+}
+
+impl Span {
+    /// One past the last byte.
+    pub fn end(&self) -> usize {
+        self.start + self.length
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Runs, and probably not as meant.
+    Warning,
+    /// Refused.
+    Error,
+}
+
+/// One problem of one file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Diagnostic {
+    /// Its code; `docs/errors/` has a page for each.
+    pub code: Code,
+    /// Error or warning.
+    pub severity: Severity,
+    /// The file, as it was named.
+    pub file: String,
+    /// Where in the file.
+    pub span: Span,
+    /// What is wrong, in one sentence.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// A change that mends it without a person's judgement (`check --fix`).
+    pub fix: Option<Fix>,
+}
+
+/// Replacements in one file; spans do not overlap.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fix {
+    /// What the change does, for people.
+    pub title: String,
+    /// Text to put in place of each span.
+    pub edits: Vec<(Span, String)>,
+}
+
+impl Diagnostic {
+    /// An error.
+    pub fn error(code: Code, file: &str, span: Span, message: impl Into<String>) -> Diagnostic {
+        let (file, message) = (file.to_owned(), message.into());
+        Diagnostic { code, severity: Severity::Error, file, span, message, help: None, fix: None }
+    }
+
+    /// A warning.
+    pub fn warning(code: Code, file: &str, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, file, span, message) }
+    }
+
+    /// Adds what to do about it.
+    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds a change that mends it.
+    pub fn fix(mut self, title: impl Into<String>, edits: Vec<(Span, String)>) -> Diagnostic {
+        self.fix = Some(Fix { title: title.into(), edits });
+        self
+    }
+
+    /// Whether it is an error.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// Line and column of a byte offset, both from 1; the column counts characters.
+pub fn line_column(source: &str, offset: usize) -> (usize, usize) {
+    let mut end = offset.min(source.len());
+    while !source.is_char_boundary(end) {
+        end -= 1;
+    }
+    let before = &source[..end];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.bytes().filter(|b| *b == b'\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+/// Applies the fixes of `diagnostics` to `source`, skipping edits that overlap an earlier one; also how many fixes
+/// were applied.
+pub fn apply_fixes(source: &str, diagnostics: &[Diagnostic]) -> (String, usize) {
+    let mut edits: Vec<(Span, &str)> = Vec::new();
+    let mut applied = 0;
+    for fix in diagnostics.iter().filter_map(|d| d.fix.as_ref()) {
+        let clash = fix
+            .edits
+            .iter()
+            .any(|(new, _)| edits.iter().any(|(old, _)| new.start < old.end() && old.start < new.end()));
+        if !clash {
+            edits.extend(fix.edits.iter().map(|(span, text)| (*span, text.as_str())));
+            applied += 1;
+        }
+    }
+    edits.sort_by_key(|(span, _)| span.start);
+    let mut out = String::with_capacity(source.len());
+    let mut at = 0;
+    for (span, text) in edits {
+        out.push_str(&source[at..span.start]);
+        out.push_str(text);
+        at = span.end();
+    }
+    out.push_str(&source[at..]);
+    (out, applied)
+}
+
+/// The candidate nearest to `name`, if it is near enough to be meant (edit distance at most a third of its length).
+pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.chars().count().max(3) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(128).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().take(128).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggestions() {
+        assert_eq!(did_you_mean("apicall", ["start", "apiCall"]), Some("apiCall"));
+        assert_eq!(did_you_mean("llmInstructon", ["apiCall", "llmInstruction"]), Some("llmInstruction"));
+        assert_eq!(did_you_mean("zebra", ["start", "apiCall"]), None);
+    }
+
+    #[test]
+    fn places() {
+        assert_eq!(line_column("a\nbé\nc", 5), (2, 3));
+    }
+}

@@ -1,0 +1,138 @@
+//! Content hashes: of requests, values, bundles and blobs.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::value::Value;
+
+/// The first 128 bits of a BLAKE3 hash; written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hash([u8; 16]);
+
+impl Hash {
+    /// The hash of some bytes.
+    pub fn of(bytes: &[u8]) -> Hash {
+        Hash::from_blake(blake3::hash(bytes))
+    }
+
+    /// The hash of a value: equal values have equal hashes, whatever text they came from.
+    pub fn of_value(value: &Value) -> Hash {
+        let mut hasher = Hasher::new();
+        hasher.value(value);
+        hasher.finish()
+    }
+
+    fn from_blake(hash: blake3::Hash) -> Hash {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hash.as_bytes()[..16]);
+        Hash(bytes)
+    }
+
+    /// The raw bytes.
+    pub fn bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// Reads 32 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Hash> {
+        if text.len() != 32 || !text.is_ascii() {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+        }
+        Some(Hash(bytes))
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0u8; 32];
+        for (i, byte) in self.0.iter().enumerate() {
+            text[2 * i] = DIGITS[usize::from(byte >> 4)];
+            text[2 * i + 1] = DIGITS[usize::from(byte & 15)];
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Hash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hash, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Hash::parse(&text).ok_or_else(|| serde::de::Error::custom("a hash is 32 hexadecimal digits"))
+    }
+}
+
+/// Hashes a sequence of parts; every part is length-prefixed, so that different sequences never collide.
+pub struct Hasher(blake3::Hasher);
+
+impl Default for Hasher {
+    fn default() -> Hasher {
+        Hasher::new()
+    }
+}
+
+impl Hasher {
+    /// An empty hasher.
+    pub fn new() -> Hasher {
+        Hasher(blake3::Hasher::new())
+    }
+
+    /// Adds text.
+    pub fn text(&mut self, text: &str) -> &mut Hasher {
+        self.number(text.len() as u64);
+        self.0.update(text.as_bytes());
+        self
+    }
+
+    /// Adds a number.
+    pub fn number(&mut self, number: u64) -> &mut Hasher {
+        self.0.update(&number.to_le_bytes());
+        self
+    }
+
+    /// Adds another hash.
+    pub fn hash(&mut self, hash: &Hash) -> &mut Hasher {
+        self.0.update(&hash.0);
+        self
+    }
+
+    /// Adds a value, structurally.
+    pub fn value(&mut self, value: &Value) -> &mut Hasher {
+        match value {
+            Value::Null => self.number(0),
+            Value::Bool(value) => self.number(1 + u64::from(*value)),
+            Value::Number(number) => self.number(3).text(&number.text()),
+            Value::String(text) => self.number(4).text(text),
+            Value::List(items) => {
+                self.number(5).number(items.len() as u64);
+                items.iter().fold(self, |hasher, item| hasher.value(item))
+            }
+            Value::Map(map) => {
+                self.number(6).number(map.len() as u64);
+                map.iter().fold(self, |hasher, (key, item)| hasher.text(key).value(item))
+            }
+            Value::Blob(blob) => self.number(7).hash(&blob.hash),
+        }
+    }
+
+    /// The hash of everything added.
+    pub fn finish(&self) -> Hash {
+        Hash::from_blake(self.0.finalize())
+    }
+}

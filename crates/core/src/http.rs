@@ -1,0 +1,221 @@
+//! HTTP requests as a plan describes them, and how they become what is sent (fetch's rules, spec/flow.md 1.5).
+
+use serde::{Deserialize, Serialize};
+
+use crate::code::Code;
+use crate::error::StepError;
+use crate::json;
+use crate::render;
+use crate::rich::Rich;
+use crate::template::{Data, Lookup, Template, TextRules};
+use crate::value::Value;
+
+/// A request of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpSpec {
+    /// The method; empty means GET.
+    pub method: Template,
+    /// The address.
+    pub url: Template,
+    /// Header rows in order. Of rows spelled alike the last one stands; rows that differ in case are joined.
+    pub headers: Vec<(Template, Template)>,
+    /// The body; sent with POST, PUT and PATCH only.
+    pub body: Body,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Text that holds JSON; mended if pasted values broke it, an error if it cannot be.
+    JsonText(Template),
+    /// JSON written as a value.
+    JsonValue(Data),
+    /// Form fields in order.
+    Form(Vec<(Template, Template)>),
+    /// Text as it is.
+    Text(Template),
+    /// Nothing.
+    None,
+}
+
+/// A request as it is sent. Secrets are still names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HttpRequest {
+    /// Upper-case method.
+    pub method: String,
+    /// Normalised address without fragment.
+    pub url: Rich,
+    /// Lower-case names; each once.
+    pub headers: Vec<(String, Rich)>,
+    /// The body.
+    pub body: Option<Rich>,
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HttpReply {
+    /// Status code.
+    pub status: u16,
+    /// Lower-case names.
+    pub headers: Vec<(String, String)>,
+    /// The body as text.
+    pub body: String,
+}
+
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+impl HttpSpec {
+    /// The request to send, with values put in.
+    pub fn request(&self, scope: &dyn Lookup, rules: TextRules) -> Result<HttpRequest, StepError> {
+        let written = self.method.resolve(scope, rules)?.names_only();
+        let method = if written.is_empty() { "GET".to_owned() } else { written.to_uppercase() };
+        if !METHODS.contains(&method.as_str()) {
+            let message = format!("{written:?} is not a method; use one of {}", METHODS.join(", "));
+            return Err(StepError::new(Code::HttpRequestInvalid, message));
+        }
+        let url = self.url.resolve(scope, rules)?.map_text(normalize_url)?;
+        // Only the exact upper-case names carry a body, as in AnythingLLM: `post` is sent without one.
+        let has_body = matches!(written.as_str(), "POST" | "PUT" | "PATCH");
+        let mut headers = Vec::new();
+        for (key, value) in &self.headers {
+            let key = key.resolve(scope, rules)?.names_only();
+            set_exact(&mut headers, key, value.resolve(scope, rules)?);
+        }
+        let body = if has_body { self.body.write(scope, rules, &mut headers)? } else { None };
+        Ok(HttpRequest { method, url, headers: merge(headers)?, body })
+    }
+}
+
+impl Body {
+    fn write(
+        &self,
+        scope: &dyn Lookup,
+        rules: TextRules,
+        headers: &mut Vec<(String, Rich)>,
+    ) -> Result<Option<Rich>, StepError> {
+        let content_type = |headers: &mut Vec<_>, kind: &str| {
+            set_exact(headers, "Content-Type".into(), kind.into());
+        };
+        match self {
+            Body::None => Ok(None),
+            Body::Text(template) => {
+                let text = template.resolve(scope, rules)?;
+                if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+                    content_type(headers, "text/plain;charset=UTF-8");
+                }
+                Ok(Some(text))
+            }
+            Body::JsonText(template) => {
+                content_type(headers, "application/json");
+                template.resolve(scope, rules)?.map_text(mend_json).map(Some)
+            }
+            Body::JsonValue(data) => {
+                content_type(headers, "application/json");
+                Ok(Some(render::js_json(&data.resolve(scope, rules)?).as_str().into()))
+            }
+            Body::Form(fields) => {
+                content_type(headers, "application/x-www-form-urlencoded");
+                let mut body = Rich::default();
+                for (i, (key, value)) in fields.iter().enumerate() {
+                    if i > 0 {
+                        body.push_text("&");
+                    }
+                    append_encoded(&mut body, &key.resolve(scope, rules)?);
+                    body.push_text("=");
+                    append_encoded(&mut body, &value.resolve(scope, rules)?);
+                }
+                Ok(Some(body))
+            }
+        }
+    }
+}
+
+/// Appends text in form encoding; a secret stays a name and is encoded when it is filled in.
+fn append_encoded(body: &mut Rich, text: &Rich) {
+    for piece in text.pieces() {
+        match piece {
+            crate::rich::Piece::Text(text) => {
+                body.push_text(&url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>());
+            }
+            crate::rich::Piece::Secret(name) => body.push_secret(name),
+        }
+    }
+}
+
+fn mend_json(text: &str) -> Result<String, StepError> {
+    match json::read_lenient(text) {
+        Some(value) => Ok(render::js_json(&value)),
+        None => {
+            let message = "the body is not JSON, and could not be mended, once the values were put in; \
+                           use bodyType \"text\" to send it as it is";
+            Err(StepError::new(Code::HttpRequestInvalid, message))
+        }
+    }
+}
+
+/// An address as a browser writes it (WHATWG URL), without its fragment.
+pub fn normalize_url(text: &str) -> Result<String, StepError> {
+    let invalid = || StepError::new(Code::HttpRequestInvalid, format!("Failed to parse URL from {text}"));
+    let mut url = url::Url::parse(text).map_err(|_| invalid())?;
+    url.set_fragment(None);
+    if !url.username().is_empty() || url.password().is_some() {
+        let message = "the URL contains a user name or password; put them in an Authorization header";
+        return Err(StepError::new(Code::HttpRequestInvalid, message));
+    }
+    Ok(url.into())
+}
+
+fn set_exact(headers: &mut Vec<(String, Rich)>, key: String, value: Rich) {
+    match headers.iter_mut().find(|(name, _)| *name == key) {
+        Some((_, old)) => *old = value,
+        None => headers.push((key, value)),
+    }
+}
+
+/// Joins rows that differ only in case, as `Headers.append` does, and refuses what cannot be sent.
+fn merge(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
+    let mut merged: Vec<(String, Rich)> = Vec::new();
+    for (key, value) in rows {
+        check_header(&key, &value)?;
+        let name = key.to_ascii_lowercase();
+        match merged.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, old)) => {
+                old.push_text(", ");
+                for piece in value.pieces() {
+                    match piece {
+                        crate::rich::Piece::Text(text) => old.push_text(text),
+                        crate::rich::Piece::Secret(secret) => old.push_secret(secret),
+                    }
+                }
+            }
+            None => merged.push((name, value)),
+        }
+    }
+    Ok(merged)
+}
+
+/// Headers that the connection owns, not the author.
+const OWNED: [&str; 7] = ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
+
+fn check_header(key: &str, value: &Rich) -> Result<(), StepError> {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if key.is_empty() || !key.bytes().all(token) {
+        let message = format!("Headers.append: {key:?} is an invalid header name.");
+        return Err(StepError::new(Code::HttpRequestInvalid, message));
+    }
+    if OWNED.contains(&key.to_ascii_lowercase().as_str()) {
+        let message = format!("the header {key} is set by the connection itself; remove the row");
+        return Err(StepError::new(Code::HttpRequestInvalid, message));
+    }
+    let text = value.fill(|_| String::new());
+    if text.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+        let message = format!("the value of header {key} holds a line break or NUL, which cannot be sent");
+        return Err(StepError::new(Code::HttpRequestInvalid, message));
+    }
+    Ok(())
+}
+
+/// The value of a reply's text: JSON if it is or can be mended to be, else the text itself.
+pub fn decode(text: &str) -> Value {
+    json::read_lenient(text).unwrap_or_else(|| text.into())
+}

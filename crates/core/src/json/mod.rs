@@ -1,0 +1,52 @@
+//! JSON: a parser that keeps positions and exact numbers, a compact writer, and the repair of nearly-JSON text.
+
+mod parse;
+mod repair;
+
+use std::sync::Arc;
+
+pub use parse::{Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_node};
+pub use repair::read_lenient;
+
+use crate::diagnostic::Span;
+use crate::value::{Map, Value};
+
+/// Deepest nesting that is read; deeper text is an error instead of a stack overflow.
+pub const MAX_DEPTH: usize = 128;
+
+/// Reads JSON text. Of a key that is given twice the last value stands, as in JavaScript.
+pub fn parse_value(text: &str) -> Result<Value, JsonError> {
+    parse::run(text, &mut Values)
+}
+
+/// Writes a value as compact JSON, numbers with their own text.
+pub fn write(value: &Value) -> String {
+    crate::render::json(value)
+}
+
+struct Values;
+
+impl parse::Build for Values {
+    type Out = Value;
+
+    fn scalar(&mut self, _span: Span, scalar: parse::Scalar) -> Value {
+        match scalar {
+            parse::Scalar::Null => Value::Null,
+            parse::Scalar::Bool(value) => Value::Bool(value),
+            parse::Scalar::Number(number) => Value::Number(number),
+            parse::Scalar::String(text) => text.into(),
+        }
+    }
+
+    fn list(&mut self, _span: Span, items: Vec<Value>) -> Value {
+        Value::list(items)
+    }
+
+    fn map(&mut self, _span: Span, entries: Vec<(String, Span, Value)>) -> Value {
+        let mut map = Map::with_capacity(entries.len());
+        for (key, _, value) in entries {
+            map.insert(key.into(), value);
+        }
+        Value::Map(Arc::new(map))
+    }
+}

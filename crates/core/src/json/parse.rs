@@ -1,0 +1,435 @@
+//! The parser itself: RFC 8259, with the byte span of every value.
+
+use crate::diagnostic::Span;
+use crate::value::{Map, Number, Value};
+
+use super::MAX_DEPTH;
+
+/// Why text is not JSON, and where.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct JsonError {
+    /// Where the trouble starts.
+    pub span: Span,
+    /// What is wrong and what was expected.
+    pub message: String,
+    /// Whether the text ended too early or is nested too deep (as opposed to a wrong character).
+    pub kind: JsonErrorKind,
+}
+
+/// The kinds of trouble that have a diagnostic of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonErrorKind {
+    /// A character that cannot stand there.
+    Syntax,
+    /// The text ends in the middle of a value.
+    Truncated,
+    /// More than [`MAX_DEPTH`] levels.
+    TooDeep,
+}
+
+/// A value of a definition file, with its place.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Where it stands.
+    pub span: Span,
+    /// What it is.
+    pub kind: NodeKind,
+}
+
+/// The shape of a [`Node`].
+#[derive(Clone, Debug)]
+pub enum NodeKind {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// a number
+    Number(Number),
+    /// a string
+    String(String),
+    /// a list
+    List(Vec<Node>),
+    /// an object: key, the key's place, value; in order, a repeated key replaced by its last value
+    Map(Vec<(String, Span, Node)>),
+}
+
+impl Node {
+    /// The value without places.
+    pub fn to_value(&self) -> Value {
+        match &self.kind {
+            NodeKind::Null => Value::Null,
+            NodeKind::Bool(value) => Value::Bool(*value),
+            NodeKind::Number(number) => Value::Number(number.clone()),
+            NodeKind::String(text) => text.as_str().into(),
+            NodeKind::List(items) => Value::list(items.iter().map(Node::to_value).collect()),
+            NodeKind::Map(entries) => {
+                entries.iter().map(|(key, _, node)| (key.as_str().into(), node.to_value())).collect::<Map>().into()
+            }
+        }
+    }
+
+    /// The entry `key` of an object.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries().iter().find(|(name, _, _)| name == key).map(|(_, _, node)| node)
+    }
+
+    /// The entries of an object; empty for everything else.
+    pub fn entries(&self) -> &[(String, Span, Node)] {
+        if let NodeKind::Map(entries) = &self.kind { entries } else { &[] }
+    }
+
+    /// The items, if this is a list.
+    pub fn items(&self) -> Option<&[Node]> {
+        if let NodeKind::List(items) = &self.kind { Some(items) } else { None }
+    }
+
+    /// The text, if this is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        if let NodeKind::String(text) = &self.kind { Some(text) } else { None }
+    }
+
+    /// What kind of value this is, in words for messages.
+    pub fn kind_name(&self) -> &'static str {
+        match &self.kind {
+            NodeKind::Null => "null",
+            NodeKind::Bool(_) => "true/false",
+            NodeKind::Number(_) => "a number",
+            NodeKind::String(_) => "text",
+            NodeKind::List(_) => "a list",
+            NodeKind::Map(_) => "an object",
+        }
+    }
+}
+
+/// A key that an object of the definition gives twice.
+#[derive(Clone, Debug)]
+pub struct Duplicate {
+    /// The key.
+    pub key: String,
+    /// Where it stands for the second time.
+    pub span: Span,
+}
+
+/// Reads a definition: the tree with places, and every repeated key.
+pub fn parse_node(text: &str) -> Result<(Node, Vec<Duplicate>), JsonError> {
+    let mut nodes = Nodes::default();
+    let node = run(text, &mut nodes)?;
+    Ok((node, nodes.duplicates))
+}
+
+#[derive(Default)]
+struct Nodes {
+    duplicates: Vec<Duplicate>,
+}
+
+impl Build for Nodes {
+    type Out = Node;
+
+    fn scalar(&mut self, span: Span, scalar: Scalar) -> Node {
+        let kind = match scalar {
+            Scalar::Null => NodeKind::Null,
+            Scalar::Bool(value) => NodeKind::Bool(value),
+            Scalar::Number(number) => NodeKind::Number(number),
+            Scalar::String(text) => NodeKind::String(text),
+        };
+        Node { span, kind }
+    }
+
+    fn list(&mut self, span: Span, items: Vec<Node>) -> Node {
+        Node { span, kind: NodeKind::List(items) }
+    }
+
+    fn map(&mut self, span: Span, entries: Vec<(String, Span, Node)>) -> Node {
+        let mut index = indexmap::IndexMap::with_capacity(entries.len());
+        for (key, at, node) in entries {
+            if index.insert(key.clone(), (at, node)).is_some() {
+                self.duplicates.push(Duplicate { key, span: at });
+            }
+        }
+        let entries = index.into_iter().map(|(key, (at, node))| (key, at, node)).collect();
+        Node { span, kind: NodeKind::Map(entries) }
+    }
+}
+
+/// What the parser hands over for a value that has no parts.
+pub(super) enum Scalar {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(String),
+}
+
+/// Turns what the parser finds into a tree.
+pub(super) trait Build {
+    type Out;
+    fn scalar(&mut self, span: Span, scalar: Scalar) -> Self::Out;
+    fn list(&mut self, span: Span, items: Vec<Self::Out>) -> Self::Out;
+    fn map(&mut self, span: Span, entries: Vec<(String, Span, Self::Out)>) -> Self::Out;
+}
+
+/// Parses all of `text`.
+pub(super) fn run<B: Build>(text: &str, build: &mut B) -> Result<B::Out, JsonError> {
+    // Windows editors write a byte order mark; it carries no meaning.
+    let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut parser = Parser { text, at: start, build };
+    parser.blank();
+    let out = parser.value(0)?;
+    parser.blank();
+    if parser.at < text.len() {
+        return Err(parser.unexpected("the end of the text"));
+    }
+    Ok(out)
+}
+
+struct Parser<'a, B> {
+    text: &'a str,
+    at: usize,
+    build: &'a mut B,
+}
+
+impl<B: Build> Parser<'_, B> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn blank(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn error(&self, kind: JsonErrorKind, start: usize, length: usize, message: String) -> JsonError {
+        JsonError { span: Span { start, length }, message, kind }
+    }
+
+    fn unexpected(&self, expected: &str) -> JsonError {
+        match self.text[self.at..].chars().next() {
+            None => {
+                let message = format!("the text ends here, but {expected} was expected");
+                self.error(JsonErrorKind::Truncated, self.at, 0, message)
+            }
+            Some(found) => {
+                let message = format!("found {found:?} where {expected} was expected");
+                self.error(JsonErrorKind::Syntax, self.at, found.len_utf8(), message)
+            }
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<B::Out, JsonError> {
+        if depth > MAX_DEPTH {
+            let message = format!("values are nested more than {MAX_DEPTH} levels deep");
+            return Err(self.error(JsonErrorKind::TooDeep, self.at, 1, message));
+        }
+        let start = self.at;
+        match self.peek() {
+            Some(b'{') => self.map(depth),
+            Some(b'[') => self.list(depth),
+            Some(b'"') => {
+                let text = self.string()?;
+                Ok(self.build.scalar(self.span(start), Scalar::String(text)))
+            }
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ => self.word(),
+        }
+    }
+
+    fn span(&self, start: usize) -> Span {
+        Span { start, length: self.at - start }
+    }
+
+    fn word(&mut self) -> Result<B::Out, JsonError> {
+        let start = self.at;
+        for (word, scalar) in [("null", Scalar::Null), ("true", Scalar::Bool(true)), ("false", Scalar::Bool(false))] {
+            if self.text[start..].starts_with(word) {
+                self.at += word.len();
+                return Ok(self.build.scalar(self.span(start), scalar));
+            }
+        }
+        Err(self.unexpected("a value"))
+    }
+
+    fn number(&mut self) -> Result<B::Out, JsonError> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')) {
+            self.at += 1;
+        }
+        let text = &self.text[start..self.at];
+        let Some(number) = Number::parse(text) else {
+            let message = format!("{text} is not a JSON number");
+            return Err(self.error(JsonErrorKind::Syntax, start, text.len(), message));
+        };
+        Ok(self.build.scalar(self.span(start), Scalar::Number(number)))
+    }
+
+    fn list(&mut self, depth: usize) -> Result<B::Out, JsonError> {
+        let start = self.at;
+        self.at += 1;
+        let mut items = Vec::new();
+        self.blank();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(self.build.list(self.span(start), items));
+        }
+        loop {
+            self.blank();
+            items.push(self.value(depth + 1)?);
+            self.blank();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(self.build.list(self.span(start), items));
+                }
+                _ => return Err(self.unexpected("`,` or `]`")),
+            }
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<B::Out, JsonError> {
+        let start = self.at;
+        self.at += 1;
+        let mut entries = Vec::new();
+        self.blank();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(self.build.map(self.span(start), entries));
+        }
+        loop {
+            self.blank();
+            let key_start = self.at;
+            if self.peek() != Some(b'"') {
+                return Err(self.unexpected("a key in double quotes"));
+            }
+            let key = self.string()?;
+            let key_span = self.span(key_start);
+            self.blank();
+            if self.peek() != Some(b':') {
+                return Err(self.unexpected("`:`"));
+            }
+            self.at += 1;
+            self.blank();
+            entries.push((key, key_span, self.value(depth + 1)?));
+            self.blank();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(self.build.map(self.span(start), entries));
+                }
+                _ => return Err(self.unexpected("`,` or `}`")),
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<String, JsonError> {
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            let rest = &self.text[self.at..];
+            let plain = rest.bytes().take_while(|b| *b != b'"' && *b != b'\\' && *b >= 0x20).count();
+            out.push_str(&rest[..plain]);
+            self.at += plain;
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some(b'\\') => self.escape(&mut out)?,
+                _ => return Err(self.unexpected("the rest of the string")),
+            }
+        }
+    }
+
+    fn escape(&mut self, out: &mut String) -> Result<(), JsonError> {
+        self.at += 1;
+        let plain = match self.peek() {
+            Some(quote @ (b'"' | b'\\' | b'/')) => char::from(quote),
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.at += 1;
+                let unit = self.hex4()?;
+                out.push(self.surrogate(unit)?);
+                return Ok(());
+            }
+            _ => return Err(self.unexpected("an escape such as \\n or \\u0041")),
+        };
+        out.push(plain);
+        self.at += 1;
+        Ok(())
+    }
+
+    /// A `\u` unit as a character; a surrogate without its partner becomes U+FFFD, since it is not text.
+    fn surrogate(&mut self, unit: u32) -> Result<char, JsonError> {
+        if (0xd800..0xdc00).contains(&unit) && self.text[self.at..].starts_with("\\u") {
+            let before = self.at;
+            self.at += 2;
+            let low = self.hex4()?;
+            if (0xdc00..0xe000).contains(&low) {
+                let code = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+                return Ok(char::from_u32(code).unwrap_or('\u{fffd}'));
+            }
+            self.at = before;
+        }
+        Ok(char::from_u32(unit).unwrap_or('\u{fffd}'))
+    }
+
+    fn hex4(&mut self) -> Result<u32, JsonError> {
+        let digits = self.text.as_bytes().get(self.at..self.at + 4).unwrap_or_default();
+        let unit = std::str::from_utf8(digits)
+            .ok()
+            .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 4));
+        let Some(unit) = unit else { return Err(self.unexpected("four hexadecimal digits")) };
+        self.at += 4;
+        Ok(unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse_value;
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_text() {
+        let value = parse_value("[1.0, -0, 12345678901234567890, 1e21, 7]").expect("valid");
+        let texts: Vec<_> = value.as_list().expect("list").iter().map(crate::render::json).collect();
+        assert_eq!(texts, ["1.0", "-0", "12345678901234567890", "1e21", "7"]);
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let error = parse_node("{\n \"a\": 01}").map(|_| ()).expect_err("leading zero");
+        assert_eq!((error.span.start, error.span.length), (8, 2));
+        let deep = "[".repeat(100_000);
+        assert_eq!(parse_node(&deep).map(|_| ()).expect_err("deep").kind, JsonErrorKind::TooDeep);
+        assert_eq!(parse_node("{\"a\":").map(|_| ()).expect_err("cut").kind, JsonErrorKind::Truncated);
+    }
+
+    #[test]
+    fn repeated_keys_are_reported_and_the_last_one_stands() {
+        let (node, duplicates) = parse_node(r#"{"a":1,"b":2,"a":3}"#).expect("valid");
+        assert_eq!(duplicates.len(), 1);
+        assert_eq!(crate::json::write(&node.to_value()), r#"{"a":3,"b":2}"#);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn agrees_with_serde_json(text in r#"[\[\]{}",:0-9a-z\\. \-]{0,24}"#) {
+            let ours = parse_value(&text).map(|value| crate::json::write(&value));
+            let theirs = serde_json::from_str::<serde_json::Value>(&text);
+            proptest::prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{}", text);
+        }
+
+        #[test]
+        fn strings_survive(text in ".*") {
+            let written = crate::json::write(&Value::from(text.as_str()));
+            proptest::prop_assert_eq!(parse_value(&written).expect("valid"), Value::from(text));
+        }
+    }
+}

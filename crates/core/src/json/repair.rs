@@ -1,0 +1,299 @@
+//! Reading text that is nearly JSON: replies of servers and models, and bodies with raw text pasted in.
+//!
+//! Source: spec/flow.md 1.5, `safeJsonParse`. In order: strict JSON; a repair, if the text starts like an object or
+//! list; the first bracketed part of the text that can be read.
+
+use crate::json::{MAX_DEPTH, parse_value};
+use crate::value::{Map, Number, Value};
+
+/// Reads `text` as leniently as AnythingLLM does; `None` if nothing JSON-like is in it.
+pub fn read_lenient(text: &str) -> Option<Value> {
+    if let Ok(value) = parse_value(text) {
+        return Some(value);
+    }
+    if text.starts_with(['{', '[']) {
+        if let Some(value) = repair(text) {
+            return Some(value);
+        }
+    }
+    extract(text)
+}
+
+/// Bytes looked at by [`extract`] for one opening bracket; bounds the work on text full of brackets.
+const EXTRACT_STARTS: usize = 1000;
+
+/// The first part between matching brackets of one kind that reads as JSON, as it is or with its keys and quotes mended.
+fn extract(text: &str) -> Option<Value> {
+    let starts = text.char_indices().filter(|(_, c)| matches!(c, '{' | '['));
+    let mut next = 0;
+    for (start, open) in starts.take(EXTRACT_STARTS) {
+        if start < next {
+            continue;
+        }
+        let close = if open == '{' { '}' } else { ']' };
+        let mut depth = 0i32;
+        let end = text[start..].char_indices().find_map(|(at, c)| {
+            depth += i32::from(c == open) - i32::from(c == close);
+            (depth == 0).then_some(start + at + 1)
+        });
+        let Some(end) = end else { continue };
+        let part = &text[start..end];
+        if let Some(value) = parse_value(part).ok().or_else(|| parse_value(&quote_keys(part)).ok()) {
+            return Some(value);
+        }
+        next = start + 1;
+    }
+    None
+}
+
+/// Puts double quotes around bare keys and in place of single quotes.
+fn quote_keys(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        out.push(if c == '\'' { '"' } else { c });
+        if !matches!(c, '{' | ',') {
+            continue;
+        }
+        let blank = rest.len() - rest.trim_start().len();
+        let word = rest[blank..].bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$')).count();
+        if word > 0 && rest[blank + word..].trim_start().starts_with(':') {
+            out.push_str(&rest[..blank]);
+            out.push('"');
+            out.push_str(&rest[blank..blank + word]);
+            out.push('"');
+            rest = &rest[blank + word..];
+        }
+    }
+    out
+}
+
+fn repair(text: &str) -> Option<Value> {
+    let mut repairer = Repairer { text, at: 0 };
+    let first = repairer.value(0)?;
+    let mut lines = vec![first];
+    loop {
+        let before = repairer.at;
+        repairer.blank();
+        let between = &text[before..repairer.at];
+        if repairer.at >= text.len() {
+            break;
+        }
+        // Several values are a list only when each stands on its own line (newline-delimited JSON).
+        let comma = repairer.take(',');
+        if !(between.contains('\n') || comma) {
+            return None;
+        }
+        repairer.blank();
+        if repairer.at >= text.len() {
+            break;
+        }
+        lines.push(repairer.value(0)?);
+    }
+    if lines.len() == 1 { lines.pop() } else { Some(Value::list(lines)) }
+}
+
+struct Repairer<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Repairer<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn take(&mut self, c: char) -> bool {
+        let found = self.peek() == Some(c);
+        if found {
+            self.at += c.len_utf8();
+        }
+        found
+    }
+
+    /// White space and comments.
+    fn blank(&mut self) {
+        loop {
+            let rest = self.rest();
+            let trimmed = rest.trim_start();
+            let skipped = if let Some(comment) = trimmed.strip_prefix("//") {
+                comment.find('\n').map_or("", |end| &comment[end..])
+            } else if let Some(comment) = trimmed.strip_prefix("/*") {
+                comment.find("*/").map_or("", |end| &comment[end + 2..])
+            } else {
+                self.at = self.text.len() - trimmed.len();
+                return;
+            };
+            self.at = self.text.len() - skipped.len();
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Option<Value> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        self.blank();
+        match self.peek() {
+            Some('{') => self.map(depth),
+            Some('[') => self.list(depth),
+            Some(quote @ ('"' | '\'')) => Some(self.string(quote).into()),
+            _ => self.word(),
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Option<Value> {
+        self.take('{');
+        let mut map = Map::new();
+        loop {
+            self.blank();
+            if self.take(',') {
+                continue;
+            }
+            if self.take('}') || self.at >= self.text.len() {
+                return Some(map.into());
+            }
+            let key = match self.peek() {
+                Some(quote @ ('"' | '\'')) => self.string(quote),
+                _ => self.bare(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'))?.to_owned(),
+            };
+            self.blank();
+            let value = if self.take(':') {
+                self.blank();
+                match self.peek() {
+                    None | Some(',' | '}') => Value::Null,
+                    Some(_) => self.value(depth + 1)?,
+                }
+            } else if self.at >= self.text.len() {
+                Value::Null
+            } else {
+                return None;
+            };
+            map.insert(key.into(), value);
+            self.blank();
+            if !matches!(self.peek(), None | Some(',' | '}' | '"' | '\'')) {
+                return None;
+            }
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Option<Value> {
+        self.take('[');
+        let mut items = Vec::new();
+        loop {
+            self.blank();
+            if self.take(',') {
+                continue;
+            }
+            if self.take(']') || self.at >= self.text.len() {
+                return Some(Value::list(items));
+            }
+            items.push(self.value(depth + 1)?);
+            self.blank();
+            if matches!(self.peek(), Some('}')) {
+                return None;
+            }
+        }
+    }
+
+    /// A string. A quote ends it only where a string can end: before `,`, `:`, a closing bracket or the end, so that
+    /// unescaped quotes inside survive.
+    fn string(&mut self, quote: char) -> String {
+        self.take(quote);
+        let mut out = String::new();
+        while let Some(c) = self.peek() {
+            self.at += c.len_utf8();
+            if c == '\\' {
+                self.escape(&mut out);
+            } else if c == quote && self.ends_string() {
+                return out;
+            } else {
+                out.push(c);
+            }
+        }
+        out
+    }
+
+    fn ends_string(&self) -> bool {
+        matches!(self.rest().trim_start().chars().next(), None | Some(',' | ':' | '}' | ']'))
+    }
+
+    fn escape(&mut self, out: &mut String) {
+        let Some(c) = self.peek() else { return };
+        self.at += c.len_utf8();
+        match c {
+            'n' => out.push('\n'),
+            'r' => out.push('\r'),
+            't' => out.push('\t'),
+            'b' => out.push('\u{8}'),
+            'f' => out.push('\u{c}'),
+            'u' => {
+                let digits = self.rest().get(..4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+                if let Some(digits) = digits {
+                    self.at += 4;
+                    let unit = u32::from_str_radix(digits, 16).unwrap_or(0xfffd);
+                    out.push(char::from_u32(unit).unwrap_or('\u{fffd}'));
+                }
+            }
+            other => out.push(other),
+        }
+    }
+
+    fn bare(&mut self, allowed: impl Fn(char) -> bool) -> Option<&'a str> {
+        let length: usize = self.rest().chars().take_while(|c| allowed(*c)).map(char::len_utf8).sum();
+        let word = &self.rest()[..length];
+        self.at += length;
+        (length > 0).then_some(word)
+    }
+
+    /// A literal, a number, or a bare word, which is read as text.
+    fn word(&mut self) -> Option<Value> {
+        let word = self.bare(|c| !matches!(c, ',' | ':' | '{' | '}' | '[' | ']' | '"' | '\'' | '\n'))?.trim_end();
+        Some(match word {
+            "null" | "undefined" | "None" => Value::Null,
+            "true" | "True" => Value::Bool(true),
+            "false" | "False" => Value::Bool(false),
+            _ => Number::parse(word).map_or_else(|| word.into(), Value::Number),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_lenient;
+
+    #[test]
+    fn observed_readings() {
+        let cases = [
+            ("x [1,2] y", Some("[1,2]")),
+            ("callback({\"a\":1})", Some("{\"a\":1}")),
+            ("```json\n{\"a\":1}```", Some("{\"a\":1}")),
+            ("{\"a\":1}\n{\"b\":2}", Some("[{\"a\":1},{\"b\":2}]")),
+            ("{\"a\":1}{\"b\":2}", Some("{\"a\":1}")),
+            (" {a:1,}", None),
+            ("data: {\"a\":\"}\"}", None),
+            ("plain words", None),
+            ("{a:'x', list:[1,2,],}", Some("{\"a\":\"x\",\"list\":[1,2]}")),
+            ("{oops", Some("{\"oops\":null}")),
+            ("{\"q\":\"say \"hi\"\nnow\",\"n\":1}", Some("{\"q\":\"say \\\"hi\\\"\\nnow\",\"n\":1}")),
+            ("{\"a\": undefined, /* c */ \"b\": [1, 2", Some("{\"a\":null,\"b\":[1,2]}")),
+            ("null", Some("null")),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            let read = read_lenient(text).map(|value| crate::json::write(&value));
+            assert_eq!(read.as_deref(), expected, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(text in r#"[\[\]{}",':a-z0-9\\ /*\n]{0,40}"#) {
+            let _ = read_lenient(&text);
+        }
+    }
+}

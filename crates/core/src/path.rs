@@ -1,0 +1,138 @@
+//! The identity of a step within a run: `/translate[3]/poem`.
+//!
+//! A path names the step, the iteration (`[i]`) and the visit (`#n`), never the attempt: a retry is the same path.
+//! This is the only place that builds one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A step's place in a run. The root is `/`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Path(Arc<str>);
+
+impl Path {
+    /// The whole run.
+    pub fn root() -> Path {
+        Path("/".into())
+    }
+
+    /// A child step.
+    pub fn child(&self, key: &Key) -> Path {
+        self.extend(&["/", &key.0])
+    }
+
+    /// The `index`-th iteration of a loop, from 0.
+    pub fn iteration(&self, index: u64) -> Path {
+        self.extend(&["[", &index.to_string(), "]"])
+    }
+
+    /// The `visit`-th time a machine enters a node, from 1.
+    pub fn visit(&self, visit: u64) -> Path {
+        self.extend(&["#", &visit.to_string()])
+    }
+
+    fn extend(&self, parts: &[&str]) -> Path {
+        let own = if &*self.0 == "/" { "" } else { &*self.0 };
+        let mut text = String::with_capacity(own.len() + parts.iter().map(|p| p.len()).sum::<usize>());
+        text.push_str(own);
+        parts.iter().for_each(|part| text.push_str(part));
+        Path(text.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `self` is `other` or lies below it.
+    pub fn is_within(&self, other: &Path) -> bool {
+        &*other.0 == "/"
+            || self.0.strip_prefix(&*other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '#']))
+    }
+
+    /// Reads a path as a person writes it; `None` unless it starts with `/`.
+    pub fn parse(text: &str) -> Option<Path> {
+        text.starts_with('/').then(|| Path(text.into()))
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One segment of a path: a clean declared name, or `<kind>~<n>`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Arc<str>);
+
+impl Key {
+    /// A declared name, if it is clean: ASCII letters, digits, `_`, `-` and `.`, at most 64 of them.
+    pub fn named(name: &str) -> Option<Key> {
+        let clean = !name.is_empty()
+            && name.len() <= 64
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'));
+        clean.then(|| Key(name.into()))
+    }
+
+    /// The `n`-th step of its kind among its siblings, from 1.
+    pub fn nth(kind: &str, n: usize) -> Key {
+        Key(format!("{kind}~{n}").into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Hands out the keys of one list of siblings: the declared name where it is clean and new, else `<kind>~<n>`.
+#[derive(Default)]
+pub struct Siblings {
+    taken: std::collections::HashSet<Key>,
+    counts: std::collections::HashMap<String, usize>,
+}
+
+impl Siblings {
+    /// The key of the next sibling.
+    pub fn key(&mut self, name: Option<&str>, kind: &str) -> Key {
+        let count = self.counts.entry(kind.to_owned()).or_default();
+        *count += 1;
+        let numbered = Key::nth(kind, *count);
+        // A declared name cannot contain `~`, so numbered keys never clash with names.
+        let key = name.and_then(Key::named).filter(|key| !self.taken.contains(key)).unwrap_or(numbered);
+        self.taken.insert(key.clone());
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_nest() {
+        let key = Key::named("translate").expect("clean");
+        let path = Path::root().child(&key).iteration(3).child(&Key::nth("http", 2)).visit(1);
+        assert_eq!(path.as_str(), "/translate[3]/http~2#1");
+        assert!(path.is_within(&Path::root().child(&key)));
+        assert!(!path.is_within(&Path::root().child(&Key::nth("trans", 1))));
+    }
+
+    #[test]
+    fn siblings_are_unique() {
+        let mut siblings = Siblings::default();
+        let keys: Vec<_> =
+            [Some("a"), Some("a"), None, Some("b c")].map(|n| siblings.key(n, "call").as_str().to_owned()).into();
+        assert_eq!(keys, ["a", "call~2", "call~3", "call~4"]);
+    }
+}

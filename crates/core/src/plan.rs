@@ -1,0 +1,501 @@
+//! The plan: what every definition compiles to, and all that the interpreter knows.
+//!
+//! A tree of steps. Composites schedule their children; leaves are effects. A format's quirks are data here (text
+//! rules, what an error does, where results go), never a question about the format at run time.
+
+use std::sync::Arc;
+
+use crate::code::Code;
+use crate::diagnostic::Span;
+use crate::expr::Expr;
+use crate::http::HttpSpec;
+use crate::limits::Limits;
+use crate::path::Key;
+use crate::request::{Capture, GenerateOptions, Role, ToolDeclaration};
+use crate::template::{Data, Template, TextRules};
+use crate::value::{Map, Value};
+
+/// The formats a plan can come from. Only `formats` and reports look at this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Markdown with actions (lebrunel/agentflow).
+    Markdown,
+    /// JSON flows (AnythingLLM agent flows).
+    Flow,
+    /// Block pipelines (AgentFlow).
+    Pipeline,
+    /// Agent graphs (2nChat).
+    Graph,
+    /// Step lists (AgentOS).
+    Steps,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 5] = [Format::Markdown, Format::Flow, Format::Pipeline, Format::Graph, Format::Steps];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Markdown => "markdown",
+            Format::Flow => "flow",
+            Format::Pipeline => "pipeline",
+            Format::Graph => "graph",
+            Format::Steps => "steps",
+        }
+    }
+
+    /// The format called `name`.
+    pub fn parse(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| format.name() == name)
+    }
+}
+
+/// A definition, ready to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where it came from.
+    pub format: Format,
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// What it can be given.
+    pub inputs: Inputs,
+    /// How values become text.
+    pub text: TextRules,
+    /// Bounds that the definition itself sets below the configured ones.
+    pub limits: Limits,
+    /// Functions that it calls by name, for checks before the run; each with the place of its first call.
+    pub functions: Vec<(Arc<str>, Span)>,
+    /// Its steps.
+    pub root: Step,
+}
+
+/// How inputs become variables.
+#[derive(Clone, Debug)]
+pub enum Inputs {
+    /// Each input is a variable; defaults stand where none is given.
+    Named {
+        /// The declared inputs.
+        declared: Vec<Input>,
+        /// Variables set before the first step, under the given inputs.
+        defaults: Map,
+    },
+    /// Whatever is given is one variable.
+    Whole(Arc<str>),
+}
+
+/// A declared input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// Its name.
+    pub name: String,
+    /// What it is, for people and models.
+    pub description: Option<String>,
+    /// The value when none is given.
+    pub default: Option<Value>,
+    /// Whether a run without it is refused.
+    pub required: bool,
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its segment of the path.
+    pub key: Key,
+    /// What people call it.
+    pub title: String,
+    /// Where it stands in the source.
+    pub span: Span,
+    /// Runs only if this holds; otherwise it is skipped.
+    pub condition: Option<Expr>,
+    /// What happens on time-outs and errors.
+    pub policy: Policy,
+    /// Where its output goes.
+    pub writes: Vec<Write>,
+    /// What it does.
+    pub kind: Kind,
+}
+
+impl Step {
+    /// A step with no condition, policy or writes.
+    pub fn new(key: Key, kind: Kind) -> Step {
+        let title = key.as_str().to_owned();
+        Step { key, title, span: Span::default(), condition: None, policy: Policy::default(), writes: Vec::new(), kind }
+    }
+
+    /// Calls `visit` with this step and every step below it.
+    pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
+        visit(self);
+        self.kind.children().into_iter().for_each(|child| child.visit(visit));
+    }
+}
+
+/// What a step does with trouble.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// Bound on one attempt, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// Whether and how to try again.
+    pub retry: Option<RetryRule>,
+    /// Whether a failure ends the run.
+    pub on_error: OnError,
+    /// Put before the message of an error of this step.
+    pub error_prefix: Option<&'static str>,
+}
+
+/// How failed attempts are repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryRule {
+    /// Attempts after the first.
+    pub max: u32,
+    /// Wait before the first of them, in milliseconds; doubled each time, with jitter of up to half of it.
+    pub base_ms: u64,
+    /// Longest wait.
+    pub cap_ms: u64,
+}
+
+/// What a step's failure does to the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Ends it.
+    #[default]
+    Fail,
+    /// The step has no output, its writes do not happen, and the run goes on.
+    Continue,
+}
+
+/// A place that takes a step's output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// The variable. An empty name, once resolved, takes nothing.
+    pub name: Template,
+    /// How the output joins what is there.
+    pub merge: Merge,
+}
+
+impl Write {
+    /// Replaces the variable `name`.
+    pub fn to(name: &str) -> Write {
+        Write { name: Template::literal(name), merge: Merge::Replace }
+    }
+}
+
+/// How an output joins the value of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// Takes its place.
+    Replace,
+    /// Becomes the last item of a list.
+    Append,
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Its steps one after another; the output is the last one's.
+    Sequence(Vec<Step>),
+    /// Its steps at the same time, each seeing the variables as they were before; their writes happen in the order of
+    /// the list, after all have finished. The output is the list of outputs (null for skipped and failed ones).
+    Parallel(Vec<Step>),
+    /// Each node once, as soon as what it needs is finished. The output is an object by node key.
+    Dag(Vec<DagNode>),
+    /// One token walks along edges; cycles are allowed. The output is the last node's.
+    Machine(Machine),
+    /// A body repeated.
+    Loop(Loop),
+    /// The first arm whose condition holds.
+    Branch {
+        /// Conditions with steps, tried in order.
+        arms: Vec<(Expr, Step)>,
+        /// Runs if none holds.
+        otherwise: Option<Box<Step>>,
+    },
+    /// Its step, and then the run ends with that output.
+    Return(Box<Step>),
+    /// Another definition's plan, with variables of its own. The output is its result.
+    Subflow(Subflow),
+    /// A model with tools: asks, calls what the model wants, and asks again.
+    Agent(Agent),
+    /// Sets variables; no effect.
+    Assign(Vec<Assignment>),
+    /// Fails.
+    Fail {
+        /// The error's code.
+        code: Code,
+        /// Its message.
+        message: String,
+    },
+    /// Asks a model.
+    Generate(Generate),
+    /// Sends an HTTP request; the output is the reply's JSON or text.
+    Http(HttpSpec),
+    /// Reads a web page.
+    Scrape(Scrape),
+    /// Calls a function.
+    Call(Call),
+    /// Runs a Python block.
+    Python {
+        /// Source with `execute(inputs, context)`.
+        source: Arc<str>,
+        /// Its inputs.
+        inputs: Data,
+        /// Whether it may be run again after a crash.
+        effect: EffectClass,
+    },
+    /// Reads or writes the owner's memory.
+    Memory(MemoryStep),
+    /// Asks a person and waits.
+    Ask {
+        /// The question.
+        question: Template,
+        /// JSON Schema of the answer.
+        schema: Option<Value>,
+    },
+    /// Waits.
+    Wait {
+        /// How long.
+        duration_ms: u64,
+    },
+}
+
+impl Kind {
+    /// The steps directly below.
+    pub fn children(&self) -> Vec<&Step> {
+        match self {
+            Kind::Sequence(steps) | Kind::Parallel(steps) => steps.iter().collect(),
+            Kind::Dag(nodes) => nodes.iter().map(|node| &node.step).collect(),
+            Kind::Machine(machine) => machine.nodes.iter().collect(),
+            Kind::Loop(looped) => vec![&looped.body],
+            Kind::Branch { arms, otherwise } => arms.iter().map(|(_, step)| step).chain(otherwise.as_deref()).collect(),
+            Kind::Return(step) => vec![step],
+            Kind::Subflow(subflow) => vec![&subflow.plan.root],
+            Kind::Agent(_)
+            | Kind::Assign(_)
+            | Kind::Fail { .. }
+            | Kind::Generate(_)
+            | Kind::Http(_)
+            | Kind::Scrape(_)
+            | Kind::Call(_)
+            | Kind::Python { .. }
+            | Kind::Memory(_)
+            | Kind::Ask { .. }
+            | Kind::Wait { .. } => Vec::new(),
+        }
+    }
+
+    /// Its name in keys, events and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Sequence(_) => "sequence",
+            Kind::Parallel(_) => "parallel",
+            Kind::Dag(_) => "dag",
+            Kind::Machine(_) => "machine",
+            Kind::Loop(_) => "loop",
+            Kind::Branch { .. } => "branch",
+            Kind::Return(_) => "return",
+            Kind::Subflow(_) => "subflow",
+            Kind::Agent(_) => "agent",
+            Kind::Assign(_) => "assign",
+            Kind::Fail { .. } => "fail",
+            Kind::Generate(_) => "generate",
+            Kind::Http(_) => "http",
+            Kind::Scrape(_) => "scrape",
+            Kind::Call(_) => "call",
+            Kind::Python { .. } => "python",
+            Kind::Memory(_) => "memory",
+            Kind::Ask { .. } => "ask",
+            Kind::Wait { .. } => "wait",
+        }
+    }
+}
+
+/// A node of a [`Kind::Dag`].
+#[derive(Clone, Debug)]
+pub struct DagNode {
+    /// What it does.
+    pub step: Step,
+    /// Indexes of the nodes that must be finished first. A node whose needs failed is skipped.
+    pub needs: Vec<usize>,
+}
+
+/// Nodes and the edges between them.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The nodes; edges name them by index.
+    pub nodes: Vec<Step>,
+    /// Where the token starts.
+    pub entry: usize,
+    /// Edges in order of preference: the first one from the current node whose condition holds is taken.
+    pub edges: Vec<Edge>,
+    /// Nodes run at most; reaching it is an error.
+    pub max_visits: u64,
+}
+
+/// An edge of a [`Machine`].
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// The node it leaves.
+    pub from: usize,
+    /// The node it enters; `None` is the end.
+    pub to: Option<usize>,
+    /// Whether it may be taken; evaluated with the node's output. `None` always holds.
+    pub condition: Option<Expr>,
+}
+
+/// A loop.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// What is repeated.
+    pub body: Box<Step>,
+    /// Ends the loop; evaluated with the last output.
+    pub until: Option<Expr>,
+    /// Whether `until` is looked at before an iteration (then zero are possible) or after it.
+    pub test: LoopTest,
+    /// Iterations at most.
+    pub max: u64,
+    /// Whether reaching `max` is an error.
+    pub exhausted: Exhausted,
+    /// Name under which the body sees the number of the iteration, from 0.
+    pub counter: Option<Arc<str>>,
+    /// What the loop's output is.
+    pub output: LoopOutput,
+}
+
+/// When a loop's end is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopTest {
+    /// Before each iteration.
+    Before,
+    /// After each iteration.
+    After,
+}
+
+/// What reaching a loop's bound means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exhausted {
+    /// The loop is done.
+    Succeed,
+    /// The loop failed.
+    Fail,
+}
+
+/// What a loop gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopOutput {
+    /// The last iteration's output.
+    Last,
+    /// The list of all outputs.
+    All,
+}
+
+/// Another definition inside this one.
+#[derive(Clone, Debug)]
+pub struct Subflow {
+    /// Its plan.
+    pub plan: Arc<Plan>,
+    /// What it is given.
+    pub inputs: Data,
+}
+
+/// A variable to set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// The variable.
+    pub name: Template,
+    /// Its value.
+    pub value: Data,
+    /// Whether only a missing or falsy variable is set.
+    pub only_if_falsy: bool,
+}
+
+/// A model call.
+#[derive(Clone, Debug)]
+pub struct Generate {
+    /// The model as the definition names it.
+    pub model: Option<Template>,
+    /// Variable that holds the conversation so far; the new messages and the answer are added to it.
+    pub thread: Option<Arc<str>>,
+    /// New messages.
+    pub messages: Vec<(Role, Data)>,
+    /// JSON Schema of the answer.
+    pub schema: Option<Value>,
+    /// Sampling options.
+    pub options: GenerateOptions,
+}
+
+/// A model call with tools.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// The call.
+    pub generate: Generate,
+    /// Tools it may use, with what each one does.
+    pub tools: Vec<AgentTool>,
+    /// Rounds of tool calls at most; then the model must answer.
+    pub max_rounds: u32,
+}
+
+/// A tool of an agent.
+#[derive(Clone, Debug)]
+pub struct AgentTool {
+    /// As the model sees it.
+    pub declaration: ToolDeclaration,
+    /// The function that is called.
+    pub function: Arc<str>,
+    /// Whether a person must agree to each call.
+    pub needs_approval: bool,
+}
+
+/// A page to read.
+#[derive(Clone, Debug)]
+pub struct Scrape {
+    /// The address.
+    pub url: Template,
+    /// What is brought back.
+    pub capture: Capture,
+    /// CSS selector applied to the HTML; one hit gives its inner HTML, several are joined by line breaks.
+    pub selector: Option<Template>,
+    /// Whether text that does not fit the model's window is summarised.
+    pub summarize: bool,
+}
+
+/// A function call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The function's id.
+    pub function: Arc<str>,
+    /// The prompt.
+    pub prompt: Template,
+    /// Entries added to the variables in the payload; `(name, variable)`, left out if the variable does not exist.
+    pub extra: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// A step on the owner's memory; the arguments are read as those of a built-in function.
+#[derive(Clone, Debug)]
+pub struct MemoryStep {
+    /// Read or write.
+    pub operation: MemoryOperation,
+    /// The prompt that may hold the arguments.
+    pub prompt: Template,
+}
+
+/// What is done with the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryOperation {
+    /// Gives the value of `key`.
+    Get,
+    /// Sets `key` to `value`.
+    Set,
+}
+
+/// What may happen to an effect that a crash caught in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectClass {
+    /// It is sent again under the same idempotency key.
+    AtLeastOnce,
+    /// It is never sent again by itself; the run becomes `uncertain`.
+    AtMostOnce,
+}

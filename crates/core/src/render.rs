@@ -1,0 +1,267 @@
+//! How values become text: JSON as written, the JavaScript way, the Python way.
+
+use crate::value::{Map, Value};
+
+/// A format's rule for turning a value that is put into text into characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Strings as they are, everything else as compact JSON with numbers as they were written.
+    Json,
+    /// As JavaScript's `String()` and `JSON.stringify`: numbers re-read as doubles, integer-like keys first.
+    JavaScript,
+    /// As Python's `str()`.
+    Python,
+}
+
+/// A value as text under `style`; strings stand without quotes, as in every format.
+pub fn text(value: &Value, style: Style) -> String {
+    match (value, style) {
+        (Value::String(text), _) => text.to_string(),
+        (_, Style::Json) => json(value),
+        (_, Style::JavaScript) => js_json(value),
+        (Value::Null, Style::Python) => String::new(),
+        (_, Style::Python) => python(value),
+    }
+}
+
+/// Compact JSON, numbers as they were written.
+pub fn json(value: &Value) -> String {
+    let mut out = String::new();
+    write_json(value, false, &mut out);
+    out
+}
+
+/// What `JSON.stringify` gives after `JSON.parse`.
+pub fn js_json(value: &Value) -> String {
+    let mut out = String::new();
+    write_json(value, true, &mut out);
+    out
+}
+
+/// The value as JavaScript would hold it: numbers re-read, integer-like keys first. Used where a format's own result
+/// is JavaScript's.
+pub fn js_value(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => {
+            crate::value::Number::parse(&js_number(number.as_f64())).map_or(Value::Null, Value::Number)
+        }
+        Value::List(items) => Value::list(items.iter().map(js_value).collect()),
+        Value::Map(map) => {
+            js_order(map).into_iter().map(|(key, value)| (key.clone(), js_value(value))).collect::<Map>().into()
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Blob(_) => value.clone(),
+    }
+}
+
+fn write_json(value: &Value, js: bool, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+        Value::Number(number) if js => out.push_str(&js_number(number.as_f64())),
+        Value::Number(number) => out.push_str(&number.text()),
+        Value::String(text) => write_string(text, out),
+        Value::List(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_json(item, js, out);
+            }
+            out.push(']');
+        }
+        Value::Map(map) => {
+            let entries = if js { js_order(map) } else { map.iter().collect() };
+            write_entries(&entries, js, out);
+        }
+        Value::Blob(blob) => {
+            out.push_str("{\"$blob\":");
+            write_string(&blob.hash.to_string(), out);
+            out.push('}');
+        }
+    }
+}
+
+type Entry<'a> = (&'a std::sync::Arc<str>, &'a Value);
+
+fn write_entries(entries: &[Entry<'_>], js: bool, out: &mut String) {
+    out.push('{');
+    for (i, (key, value)) in entries.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        write_string(key, out);
+        out.push(':');
+        write_json(value, js, out);
+    }
+    out.push('}');
+}
+
+fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    let mut plain = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0x08 => "\\b",
+            0x0c => "\\f",
+            0..0x20 => "",
+            _ => continue,
+        };
+        out.push_str(&text[plain..at]);
+        if escape.is_empty() {
+            out.push_str(&format!("\\u{byte:04x}"));
+        } else {
+            out.push_str(escape);
+        }
+        plain = at + 1;
+    }
+    out.push_str(&text[plain..]);
+    out.push('"');
+}
+
+/// ECMAScript's order of own keys: array indexes ascending, then the rest as inserted.
+fn js_order(map: &Map) -> Vec<Entry<'_>> {
+    let index = |key: &str| key.parse::<u32>().ok().filter(|i| *i != u32::MAX && i.to_string() == key);
+    let mut entries: Vec<_> = map.iter().collect();
+    if entries.iter().any(|(key, _)| index(key).is_some()) {
+        entries.sort_by_key(|(key, _)| index(key).map_or((1, 0), |i| (0, i)));
+    }
+    entries
+}
+
+/// ECMAScript `Number::toString`: shortest digits, exponent from 1e21 up and below 1e-6.
+pub fn js_number(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    if !value.is_finite() {
+        // JSON.stringify writes what JSON cannot hold as null.
+        return "null".into();
+    }
+    let (digits, exponent) = shortest(value);
+    let sign = if value < 0.0 { "-" } else { "" };
+    if (-6..21).contains(&exponent) {
+        return format!("{sign}{}", plain(&digits, exponent));
+    }
+    format!("{sign}{}e{}{}", mantissa(&digits), if exponent < 0 { "-" } else { "+" }, exponent.abs())
+}
+
+/// Python's `repr(float)`: exponent from 1e16 up and below 1e-4, and always a point or an exponent.
+fn python_float(value: f64) -> String {
+    if value == 0.0 {
+        return if value.is_sign_negative() { "-0.0".into() } else { "0.0".into() };
+    }
+    let (digits, exponent) = shortest(value);
+    let sign = if value < 0.0 { "-" } else { "" };
+    if (-4..16).contains(&exponent) {
+        let text = plain(&digits, exponent);
+        let point = if text.contains('.') { "" } else { ".0" };
+        return format!("{sign}{text}{point}");
+    }
+    format!("{sign}{}e{}{:02}", mantissa(&digits), if exponent < 0 { "-" } else { "+" }, exponent.abs())
+}
+
+/// The shortest digits that read back as `value`, and the decimal exponent of the first of them.
+fn shortest(value: f64) -> (String, i32) {
+    let text = format!("{:e}", value.abs());
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    (mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
+}
+
+fn mantissa(digits: &str) -> String {
+    let (first, rest) = digits.split_at(1);
+    if rest.is_empty() { first.to_owned() } else { format!("{first}.{rest}") }
+}
+
+fn plain(digits: &str, exponent: i32) -> String {
+    let count = digits.len() as i32;
+    if exponent < 0 {
+        format!("0.{}{digits}", "0".repeat((-exponent - 1) as usize))
+    } else if exponent + 1 >= count {
+        format!("{digits}{}", "0".repeat((exponent + 1 - count) as usize))
+    } else {
+        let (whole, fraction) = digits.split_at((exponent + 1) as usize);
+        format!("{whole}.{fraction}")
+    }
+}
+
+fn python(value: &Value) -> String {
+    match value {
+        Value::Null => "None".into(),
+        Value::Bool(true) => "True".into(),
+        Value::Bool(false) => "False".into(),
+        Value::Number(number) => {
+            let text = number.text();
+            if text.contains(['.', 'e', 'E']) { python_float(number.as_f64()) } else { text }
+        }
+        Value::String(text) => python_string(text),
+        Value::List(items) => format!("[{}]", items.iter().map(python).collect::<Vec<_>>().join(", ")),
+        Value::Map(map) => {
+            let entries: Vec<_> =
+                map.iter().map(|(key, value)| format!("{}: {}", python_string(key), python(value))).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        Value::Blob(blob) => format!("<file {}>", blob.name),
+    }
+}
+
+/// Python's `repr(str)`: single quotes unless the text has some and no double ones.
+fn python_string(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut out = String::from(quote);
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == quote => out.extend(['\\', c]),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse_value;
+
+    #[test]
+    fn javascript_numbers() {
+        let cases = [
+            ("1.0", "1"),
+            ("12345678901234567890", "12345678901234567000"),
+            ("1e21", "1e+21"),
+            ("-0", "0"),
+            ("1e-7", "1e-7"),
+            ("0.000001", "0.000001"),
+            ("2.50", "2.5"),
+            ("123.456", "123.456"),
+            ("-1.5e300", "-1.5e+300"),
+            ("100", "100"),
+        ];
+        for (from, to) in cases {
+            assert_eq!(js_json(&parse_value(from).expect("number")), to, "{from}");
+        }
+    }
+
+    #[test]
+    fn javascript_key_order() {
+        let value = parse_value(r#"{"b":1,"10":2,"a":3,"2":4,"01":5}"#).expect("valid");
+        assert_eq!(js_json(&value), r#"{"2":4,"10":2,"b":1,"a":3,"01":5}"#);
+    }
+
+    #[test]
+    fn python_text() {
+        let value = parse_value(r#"{"k":[1,2.0,true,null,"it's",1e16]}"#).expect("valid");
+        assert_eq!(text(&value, Style::Python), r#"{'k': [1, 2.0, True, None, "it's", 1e+16]}"#);
+    }
+}

@@ -1,0 +1,350 @@
+//! What a step asks of the world, and the hash by which replay recognises it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::args::Payload;
+use crate::hash::{Hash, Hasher};
+use crate::http::HttpRequest;
+use crate::rich::{Piece, Rich};
+use crate::value::Value;
+
+/// One effect to perform.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Ask a model.
+    Generate(GenerateRequest),
+    /// Send an HTTP request.
+    Http(HttpRequest),
+    /// Read a web page.
+    Scrape(ScrapeRequest),
+    /// Call a tool or function.
+    Call(CallRequest),
+    /// Run a Python block.
+    Python(PythonRequest),
+    /// Read this user's memory.
+    MemoryGet {
+        /// The key.
+        key: String,
+    },
+    /// Write this user's memory.
+    MemorySet {
+        /// The key.
+        key: String,
+        /// What to keep under it.
+        value: Value,
+    },
+    /// Ask a person.
+    Ask(AskRequest),
+    /// Wait until a time.
+    Wait {
+        /// How long, in milliseconds.
+        duration_ms: u64,
+    },
+}
+
+/// A call of a model.
+#[derive(Clone, Debug)]
+pub struct GenerateRequest {
+    /// `provider:model`, aliases resolved.
+    pub model: String,
+    /// The conversation.
+    pub messages: Vec<Message>,
+    /// Tools offered to the model.
+    pub tools: Vec<ToolDeclaration>,
+    /// JSON Schema that the answer must match; the answer is then read as JSON.
+    pub schema: Option<Value>,
+    /// Sampling options.
+    pub options: GenerateOptions,
+    /// What the call is for.
+    pub purpose: Purpose,
+}
+
+/// Why a model is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The step itself.
+    Step,
+    /// Shortening a long text, one part at a time.
+    Summary {
+        /// Characters of the whole text.
+        characters: usize,
+        /// This part, from 0.
+        part: usize,
+        /// Number of parts.
+        parts: usize,
+    },
+}
+
+/// Who says something in a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Instructions.
+    System,
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+    /// The result of a tool call.
+    Tool,
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// What is said.
+    pub content: String,
+    /// Tool calls the model asks for (assistant messages).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// The call that this answers (tool messages).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+}
+
+impl Message {
+    /// A plain message.
+    pub fn new(role: Role, content: impl Into<String>) -> Message {
+        Message { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
+    }
+}
+
+/// A model's wish to call a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id; never part of a path.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments as the model wrote them: an object, or whatever it made of it.
+    pub arguments: Value,
+}
+
+/// A tool as it is offered to a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolDeclaration {
+    /// Name, `[a-zA-Z0-9_-]{1,64}`.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+/// Sampling options; absent ones are the provider's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GenerateOptions {
+    /// Largest answer, in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Sampling temperature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Nucleus sampling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Seed, where the provider has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Texts that end the answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+}
+
+/// A model's answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Generated {
+    /// The text; `None` when the model gave none.
+    pub text: Option<String>,
+    /// Tools it wants called.
+    pub tool_calls: Vec<ToolCall>,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// Tokens and money of one or more model calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Tokens of the prompts.
+    pub input_tokens: u64,
+    /// Tokens of the answers.
+    pub output_tokens: u64,
+    /// Millionths of a US dollar; `None` when the price of any call is unknown, which is never the same as free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micro_usd: Option<u64>,
+}
+
+/// A page to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrapeRequest {
+    /// The address as written.
+    pub url: String,
+    /// What to bring back.
+    pub capture: Capture,
+}
+
+/// What a scraper brings back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capture {
+    /// The readable text as Markdown.
+    Text,
+    /// The page's HTML.
+    Html,
+}
+
+/// A function call.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// The function's id.
+    pub function: std::sync::Arc<str>,
+    /// What it is called with.
+    pub payload: Payload,
+}
+
+/// A Python block to run.
+#[derive(Clone, Debug)]
+pub struct PythonRequest {
+    /// Source with `execute(inputs, context)`.
+    pub source: std::sync::Arc<str>,
+    /// The inputs.
+    pub inputs: Value,
+}
+
+/// A question to a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AskRequest {
+    /// The question.
+    pub question: String,
+    /// JSON Schema of the answer, if it is not just text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Value>,
+}
+
+impl Request {
+    /// What kind of effect, in one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Request::Generate(_) => "generate",
+            Request::Http(_) => "http",
+            Request::Scrape(_) => "scrape",
+            Request::Call(_) => "call",
+            Request::Python(_) => "python",
+            Request::MemoryGet { .. } => "memory_get",
+            Request::MemorySet { .. } => "memory_set",
+            Request::Ask(_) => "ask",
+            Request::Wait { .. } => "wait",
+        }
+    }
+
+    /// Whom it goes to, for people: the model, the address, the function. Secrets are names.
+    pub fn target(&self) -> String {
+        match self {
+            Request::Generate(request) => request.model.clone(),
+            Request::Http(request) => format!("{} {}", request.method, request.url.names_only()),
+            Request::Scrape(request) => request.url.clone(),
+            Request::Call(request) => request.function.to_string(),
+            Request::Python(_) => "python".to_owned(),
+            Request::MemoryGet { key } | Request::MemorySet { key, .. } => key.clone(),
+            Request::Ask(request) => request.question.clone(),
+            Request::Wait { duration_ms } => format!("{duration_ms} ms"),
+        }
+    }
+
+    /// The hash of all that can change the answer. Two requests with equal hashes are the same request.
+    pub fn hash(&self) -> Hash {
+        let mut hasher = Hasher::new();
+        hasher.text(self.kind());
+        match self {
+            Request::Generate(request) => request.hash_into(&mut hasher),
+            Request::Http(request) => {
+                hasher.text(&request.method);
+                hash_rich(&mut hasher, &request.url);
+                hasher.number(request.headers.len() as u64);
+                for (name, value) in &request.headers {
+                    hasher.text(name);
+                    hash_rich(&mut hasher, value);
+                }
+                hasher.number(u64::from(request.body.is_some()));
+                if let Some(body) = &request.body {
+                    hash_rich(&mut hasher, body);
+                }
+            }
+            Request::Scrape(request) => {
+                hasher.text(&request.url).number(u64::from(request.capture == Capture::Html));
+            }
+            Request::Call(request) => {
+                hasher.text(&request.function).hash(&request.payload.hash());
+            }
+            Request::Python(request) => {
+                hasher.text(&request.source).value(&request.inputs);
+            }
+            Request::MemoryGet { key } => {
+                hasher.text(key);
+            }
+            Request::MemorySet { key, value } => {
+                hasher.text(key).value(value);
+            }
+            Request::Ask(request) => {
+                hasher.text(&request.question).value(&request.schema.clone().unwrap_or_default());
+            }
+            Request::Wait { duration_ms } => {
+                hasher.number(*duration_ms);
+            }
+        }
+        hasher.finish()
+    }
+}
+
+impl GenerateRequest {
+    fn hash_into(&self, hasher: &mut Hasher) {
+        hasher.text(&self.model).number(self.messages.len() as u64);
+        for message in &self.messages {
+            hasher.number(message.role as u64).text(&message.content).number(message.tool_calls.len() as u64);
+            for call in &message.tool_calls {
+                hasher.text(&call.name).value(&call.arguments);
+            }
+        }
+        hasher.number(self.tools.len() as u64);
+        for tool in &self.tools {
+            hasher.text(&tool.name).text(&tool.description).value(&tool.parameters);
+        }
+        hasher.value(&self.schema.clone().unwrap_or_default());
+        // Options are few and small, and their serialised form has no secrets.
+        hasher.text(&serde_json::to_string(&self.options).unwrap_or_default());
+        if let Purpose::Summary { characters, part, parts } = &self.purpose {
+            hasher.number(*characters as u64).number(*part as u64).number(*parts as u64);
+        }
+    }
+}
+
+impl Usage {
+    /// Adds another call's usage; the sum's price is known only if both are.
+    pub fn add(&mut self, other: &Usage) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.micro_usd = match (self.micro_usd, other.micro_usd) {
+            (Some(a), Some(b)) => Some(a + b),
+            _ => None,
+        };
+    }
+
+    /// No calls yet, at a known price of nothing.
+    pub fn none() -> Usage {
+        Usage { micro_usd: Some(0), ..Usage::default() }
+    }
+}
+
+/// Adds text with secrets to a hash: names, never values.
+pub(crate) fn hash_rich(hasher: &mut Hasher, rich: &Rich) {
+    hasher.number(rich.pieces().len() as u64);
+    for piece in rich.pieces() {
+        match piece {
+            Piece::Text(text) => hasher.number(0).text(text),
+            Piece::Secret(name) => hasher.number(1).text(name),
+        };
+    }
+}

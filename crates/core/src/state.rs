@@ -1,0 +1,228 @@
+//! A run's state: the fold of its events.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::StepError;
+use crate::event::{AfterFailure, Event, Record, RunCreated};
+use crate::path::Path;
+use crate::request::{AskRequest, Usage};
+use crate::status::Status;
+use crate::value::Value;
+
+/// What the events of a run add up to.
+#[derive(Clone, Debug)]
+pub struct RunState {
+    /// What it was created with.
+    pub created: Option<Arc<RunCreated>>,
+    /// Where it stands.
+    pub status: Status,
+    /// When it was created, in milliseconds since 1970.
+    pub created_at: u64,
+    /// When it ended.
+    pub finished_at: Option<u64>,
+    /// Why it did not succeed.
+    pub error: Option<StepError>,
+    /// The step that made it fail.
+    pub failed: Option<Path>,
+    /// What all model calls cost.
+    pub usage: Usage,
+    /// Position of the last event.
+    pub seq: u64,
+    steps: Vec<StepState>,
+    index: HashMap<Path, usize>,
+}
+
+/// What became of one step.
+#[derive(Clone, Debug)]
+pub struct StepState {
+    /// The step.
+    pub path: Path,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Kind of its effect, once it has started.
+    pub kind: Option<String>,
+    /// Model, address or function.
+    pub target: Option<String>,
+    /// The output, if it has one.
+    pub output: Option<Value>,
+    /// The last failure.
+    pub error: Option<StepError>,
+    /// The first failure, which a step that was retried in vain reports.
+    pub first_error: Option<StepError>,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// When the first attempt started.
+    pub started_at: u64,
+    /// When it ended.
+    pub finished_at: Option<u64>,
+    /// What it cost.
+    pub usage: Option<Usage>,
+    /// The question to a person that is open here.
+    pub question: Option<AskRequest>,
+}
+
+/// The phases of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Under way (between attempts too).
+    Running,
+    /// Has its output.
+    Finished,
+    /// Failed for good.
+    Failed,
+    /// Did not run.
+    Skipped,
+    /// Abandoned.
+    Aborted,
+    /// Waits for a person or a time.
+    Waiting,
+    /// May or may not have happened.
+    Uncertain,
+}
+
+impl Default for RunState {
+    fn default() -> RunState {
+        RunState {
+            created: None,
+            status: Status::Queued,
+            created_at: 0,
+            finished_at: None,
+            error: None,
+            failed: None,
+            usage: Usage::none(),
+            seq: 0,
+            steps: Vec::new(),
+            index: HashMap::new(),
+        }
+    }
+}
+
+impl RunState {
+    /// Folds a whole journal.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> RunState {
+        let mut state = RunState::default();
+        records.into_iter().for_each(|record| state.apply(record));
+        state
+    }
+
+    /// Adds one event.
+    pub fn apply(&mut self, record: &Record) {
+        self.seq = record.seq;
+        match &record.event {
+            Event::RunCreated(created) => {
+                self.created = Some(Arc::new((**created).clone()));
+                self.created_at = record.at;
+            }
+            Event::RunStarted { .. } => self.status = Status::Running,
+            Event::CancelRequested { .. } | Event::EdgeTaken { .. } => {}
+            Event::RunSuspended { status } => self.status = *status,
+            Event::RunFinished { status, error, failed } => {
+                self.status = *status;
+                self.error = error.clone();
+                self.failed = failed.clone();
+                self.finished_at = Some(record.at);
+            }
+            Event::StepStarted { .. }
+            | Event::StepFinished { .. }
+            | Event::StepFailed { .. }
+            | Event::StepSkipped { .. }
+            | Event::StepAborted { .. }
+            | Event::Asked(_)
+            | Event::Answered { .. }
+            | Event::TimerSet { .. }
+            | Event::StepUncertain
+            | Event::Resolved { .. } => self.apply_step(record),
+        }
+    }
+
+    fn apply_step(&mut self, record: &Record) {
+        if let Event::StepFinished { usage: Some(usage), .. } = &record.event {
+            self.usage.add(usage);
+        }
+        let step = self.entry(record);
+        match &record.event {
+            Event::StepStarted { kind, target, .. } => {
+                step.phase = Phase::Running;
+                step.kind = Some(kind.clone());
+                step.target = Some(target.clone());
+                step.attempts = record.attempt;
+            }
+            Event::StepFinished { output, usage, .. } => {
+                step.phase = Phase::Finished;
+                step.output = output.clone();
+                step.usage = *usage;
+                step.question = None;
+                step.finished_at = Some(record.at);
+            }
+            Event::StepFailed { error, then } => {
+                step.first_error.get_or_insert_with(|| error.clone());
+                step.error = Some(error.clone());
+                step.phase = if matches!(then, AfterFailure::Retry(_)) { Phase::Running } else { Phase::Failed };
+                step.finished_at = Some(record.at);
+            }
+            Event::StepSkipped { .. } => {
+                step.phase = Phase::Skipped;
+                step.finished_at = Some(record.at);
+            }
+            Event::StepAborted { .. } => {
+                step.phase = Phase::Aborted;
+                step.finished_at = Some(record.at);
+            }
+            Event::Asked(question) => {
+                step.phase = Phase::Waiting;
+                step.question = Some(question.clone());
+            }
+            Event::TimerSet { .. } => step.phase = Phase::Waiting,
+            Event::Answered { .. } => {
+                step.phase = Phase::Running;
+                step.question = None;
+            }
+            Event::StepUncertain => step.phase = Phase::Uncertain,
+            Event::Resolved { .. } => step.phase = Phase::Running,
+            Event::RunCreated(_)
+            | Event::RunStarted { .. }
+            | Event::EdgeTaken { .. }
+            | Event::CancelRequested { .. }
+            | Event::RunSuspended { .. }
+            | Event::RunFinished { .. } => {}
+        }
+    }
+
+    fn entry(&mut self, record: &Record) -> &mut StepState {
+        let steps = &mut self.steps;
+        let at = *self.index.entry(record.path.clone()).or_insert_with(|| {
+            steps.push(StepState {
+                path: record.path.clone(),
+                phase: Phase::Running,
+                kind: None,
+                target: None,
+                output: None,
+                error: None,
+                first_error: None,
+                attempts: 0,
+                started_at: record.at,
+                finished_at: None,
+                usage: None,
+                question: None,
+            });
+            steps.len() - 1
+        });
+        &mut self.steps[at]
+    }
+
+    /// Steps in the order in which they first did something.
+    pub fn steps(&self) -> &[StepState] {
+        &self.steps
+    }
+
+    /// The state of the step at `path`; `None` if nothing happened there.
+    pub fn step(&self, path: &Path) -> Option<&StepState> {
+        self.index.get(path).map(|at| &self.steps[*at])
+    }
+
+    /// The inputs of the run.
+    pub fn inputs(&self) -> Value {
+        self.created.as_ref().map(|created| created.inputs.clone()).unwrap_or_default()
+    }
+}

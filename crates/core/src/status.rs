@@ -1,0 +1,86 @@
+//! The states of a run, and what each is called elsewhere.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a run stands; the reason is in the error's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Created, not started.
+    Queued,
+    /// Owned by a process, or interrupted and not yet resumed.
+    Running,
+    /// Every live branch waits for a person or a timer.
+    Waiting,
+    /// A crash left an effect that must not be sent twice; a person decides.
+    Uncertain,
+    /// Ended with a result.
+    Succeeded,
+    /// Ended with an error.
+    Failed,
+    /// Ended on request.
+    Cancelled,
+    /// Ended at its time limit.
+    TimedOut,
+    /// Ended at its budget.
+    BudgetExceeded,
+    /// Crashed its process too often to be resumed by itself.
+    Quarantined,
+}
+
+/// One row of the table that maps a status to other worlds.
+pub struct Row {
+    /// The status.
+    pub status: Status,
+    /// Its name in events, JSON and the database.
+    pub name: &'static str,
+    /// Exit code of a command that ends with it.
+    pub exit_code: u8,
+    /// HTTP status of a request that waits for the run.
+    pub http_status: u16,
+    /// AgentOS' word (spec/steps.md c.3).
+    pub steps: &'static str,
+}
+
+const fn row(status: Status, name: &'static str, exit_code: u8, http_status: u16, steps: &'static str) -> Row {
+    Row { status, name, exit_code, http_status, steps }
+}
+
+/// Every status, once.
+pub const TABLE: [Row; 10] = [
+    row(Status::Queued, "queued", 1, 202, "running"),
+    row(Status::Running, "running", 1, 202, "running"),
+    row(Status::Waiting, "waiting", 4, 202, "running"),
+    row(Status::Uncertain, "uncertain", 6, 409, "running"),
+    row(Status::Succeeded, "succeeded", 0, 200, "completed"),
+    row(Status::Failed, "failed", 1, 200, "failed"),
+    row(Status::Cancelled, "cancelled", 130, 200, "cancelled"),
+    row(Status::TimedOut, "timed_out", 124, 200, "failed"),
+    row(Status::BudgetExceeded, "budget_exceeded", 5, 200, "failed"),
+    row(Status::Quarantined, "quarantined", 1, 409, "failed"),
+];
+
+impl Status {
+    /// The row of [`TABLE`] for this status.
+    pub fn row(self) -> &'static Row {
+        TABLE.iter().find(|row| row.status == self).unwrap_or(&TABLE[1])
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The status called `name`.
+    pub fn parse(name: &str) -> Option<Status> {
+        TABLE.iter().find(|row| row.name == name).map(|row| row.status)
+    }
+
+    /// Whether nothing can happen to the run any more.
+    pub fn is_final(self) -> bool {
+        matches!(
+            self,
+            Status::Succeeded | Status::Failed | Status::Cancelled | Status::TimedOut | Status::BudgetExceeded
+        )
+    }
+}

@@ -1,0 +1,254 @@
+//! Text with references, parsed once by a format and resolved here.
+//!
+//! A value that is put in is never scanned again, in any format: the parts are a list, and only the parser of a format
+//! makes references.
+
+use std::sync::Arc;
+
+use crate::code::Code;
+use crate::error::StepError;
+use crate::render::{self, Style};
+use crate::rich::Rich;
+use crate::value::{Map, Value};
+
+/// Where references find their values.
+pub trait Lookup {
+    /// The value of a name; `None` if there is none.
+    fn lookup(&self, name: &str) -> Option<&Value>;
+}
+
+impl Lookup for Map {
+    fn lookup(&self, name: &str) -> Option<&Value> {
+        self.get(name)
+    }
+}
+
+/// A format's rules for putting values into text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TextRules {
+    /// What a reference without a value becomes.
+    pub missing: Missing,
+    /// Whether `null` counts as "no value".
+    pub null_is_missing: bool,
+    /// How a value becomes text.
+    pub style: Style,
+    /// Whether text that is one reference and nothing else keeps the value's type.
+    pub keeps_type: bool,
+}
+
+/// What becomes of a reference without a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Its own source text stays.
+    Keep,
+    /// Nothing is put in.
+    Empty,
+    /// `null`, where the type is kept; else nothing.
+    Null,
+    /// The step fails.
+    Error,
+}
+
+/// A reference: a name and steps into its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ref {
+    /// The variable.
+    pub name: Arc<str>,
+    /// Steps into it.
+    pub path: Vec<Segment>,
+    /// As it stands in the source, marks included.
+    pub source: Arc<str>,
+}
+
+/// One step into a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Segment {
+    /// A key of an object; a number in a list; `length` of a list.
+    Field(Arc<str>),
+    /// A position in a list, and only in a list.
+    Index(i64),
+}
+
+/// Text with references.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Template {
+    /// The parts in order.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Text as it is.
+    Text(Arc<str>),
+    /// A reference to a value.
+    Ref(Ref),
+    /// A reference to a secret.
+    Secret(Arc<str>),
+}
+
+impl Ref {
+    /// The value this refers to, in `scope`.
+    pub fn value<'a>(&self, scope: &'a dyn Lookup) -> Option<Found<'a>> {
+        let mut found = Found::Shared(scope.lookup(&self.name)?);
+        for segment in &self.path {
+            found = match found {
+                Found::Shared(value) => step_into(value, segment)?,
+                Found::Length(_) => return None,
+            };
+        }
+        Some(found)
+    }
+}
+
+/// A value that was found: part of the scope, or a list's length.
+pub enum Found<'a> {
+    /// A value of the scope.
+    Shared(&'a Value),
+    /// The length of a list.
+    Length(usize),
+}
+
+impl Found<'_> {
+    /// The value itself.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Found::Shared(value) => (*value).clone(),
+            Found::Length(length) => (*length as i64).into(),
+        }
+    }
+}
+
+fn step_into<'a>(value: &'a Value, segment: &Segment) -> Option<Found<'a>> {
+    match (value, segment) {
+        (Value::Map(map), Segment::Field(key)) => map.get(key).map(Found::Shared),
+        (Value::List(items), Segment::Field(key)) if &**key == "length" => Some(Found::Length(items.len())),
+        (Value::List(items), Segment::Field(key)) => items.get(key.parse::<usize>().ok()?).map(Found::Shared),
+        (Value::List(items), Segment::Index(index)) => items.get(usize::try_from(*index).ok()?).map(Found::Shared),
+        _ => None,
+    }
+}
+
+impl Template {
+    /// Text without references.
+    pub fn literal(text: &str) -> Template {
+        Template { parts: if text.is_empty() { Vec::new() } else { vec![Part::Text(text.into())] } }
+    }
+
+    /// The text, if there is no reference in it.
+    pub fn as_literal(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [] => Some(""),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Every reference to a value.
+    pub fn refs(&self) -> impl Iterator<Item = &Ref> {
+        self.parts.iter().filter_map(|part| if let Part::Ref(reference) = part { Some(reference) } else { None })
+    }
+
+    /// Every secret referred to.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| if let Part::Secret(name) = part { Some(&**name) } else { None })
+    }
+
+    /// The text with values put in; secrets stay names.
+    pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Rich, StepError> {
+        let mut rich = Rich::default();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => rich.push_text(text),
+                Part::Secret(name) => rich.push_secret(name),
+                Part::Ref(reference) => match self.found(reference, scope, rules)? {
+                    Some(found) => rich.push_text(&render::text(&found.to_value(), rules.style)),
+                    None if rules.missing == Missing::Keep => rich.push_text(&reference.source),
+                    None => {}
+                },
+            }
+        }
+        Ok(rich)
+    }
+
+    /// The value: a lone reference keeps its type where the format says so, everything else is text. `None` if a lone
+    /// reference has no value and the format takes that for `null`.
+    pub fn resolve_value(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepError> {
+        if let ([Part::Ref(reference)], true) = (self.parts.as_slice(), rules.keeps_type) {
+            return match self.found(reference, scope, rules)? {
+                Some(found) => Ok(found.to_value()),
+                None if rules.missing == Missing::Keep => Ok((&*reference.source).into()),
+                None => Ok(Value::Null),
+            };
+        }
+        Ok(self.resolve(scope, rules)?.names_only().into())
+    }
+
+    fn found<'a>(
+        &self,
+        reference: &Ref,
+        scope: &'a dyn Lookup,
+        rules: TextRules,
+    ) -> Result<Option<Found<'a>>, StepError> {
+        let found = reference
+            .value(scope)
+            .filter(|found| !(rules.null_is_missing && matches!(found, Found::Shared(Value::Null))));
+        if found.is_none() && rules.missing == Missing::Error {
+            let message = format!("{} has no value here", reference.source);
+            return Err(StepError::new(Code::MissingValue, message));
+        }
+        Ok(found)
+    }
+}
+
+/// A value whose strings are templates.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    /// A value without references.
+    Constant(Value),
+    /// Text.
+    Text(Template),
+    /// A list.
+    List(Vec<Data>),
+    /// An object; keys are never templates.
+    Map(Vec<(Arc<str>, Data)>),
+}
+
+impl Data {
+    /// The value with references resolved.
+    pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepError> {
+        match self {
+            Data::Constant(value) => Ok(value.clone()),
+            Data::Text(template) => template.resolve_value(scope, rules),
+            Data::List(items) => {
+                Ok(Value::list(items.iter().map(|item| item.resolve(scope, rules)).collect::<Result<_, _>>()?))
+            }
+            Data::Map(entries) => {
+                let entries = entries.iter().map(|(key, data)| Ok((key.clone(), data.resolve(scope, rules)?)));
+                Ok(entries.collect::<Result<Map, StepError>>()?.into())
+            }
+        }
+    }
+
+    /// Reads a value, its strings by `parse`.
+    pub fn from_value(value: &Value, parse: &dyn Fn(&str) -> Template) -> Data {
+        match value {
+            Value::String(text) => Data::Text(parse(text)),
+            Value::List(items) => Data::List(items.iter().map(|item| Data::from_value(item, parse)).collect()),
+            Value::Map(map) => {
+                Data::Map(map.iter().map(|(key, item)| (key.clone(), Data::from_value(item, parse))).collect())
+            }
+            other => Data::Constant(other.clone()),
+        }
+    }
+
+    /// Calls `visit` with every template in it.
+    pub fn visit(&self, visit: &mut dyn FnMut(&Template)) {
+        match self {
+            Data::Constant(_) => {}
+            Data::Text(template) => visit(template),
+            Data::List(items) => items.iter().for_each(|item| item.visit(visit)),
+            Data::Map(entries) => entries.iter().for_each(|(_, item)| item.visit(visit)),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The data that flows between steps.
+//!
+//! Values are shared: cloning one costs a reference count, however large it is. Numbers keep the text they were
+//! written with; how a number or an object becomes text is a format's rule and lives in [`crate::render`].
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::hash::Hash;
+
+/// An object: keys in the order in which they were inserted.
+pub type Map = IndexMap<Arc<str>, Value>;
+
+/// One piece of data. "Absent" is `Option<Value>`, never a value of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Value {
+    /// JSON `null`.
+    #[default]
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// A number with its exact source text.
+    Number(Number),
+    /// Text.
+    String(Arc<str>),
+    /// A list.
+    List(Arc<Vec<Value>>),
+    /// An object.
+    Map(Arc<Map>),
+    /// A file, kept in the store under its content hash.
+    Blob(Arc<Blob>),
+}
+
+/// A file that a value refers to; its bytes are in the store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Blob {
+    /// Hash of the bytes.
+    pub hash: Hash,
+    /// Media type, for example `image/png`.
+    pub mime: String,
+    /// File name as given.
+    pub name: String,
+}
+
+/// A number as it was written. Whole numbers that fit are kept as `i64`; everything else as text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Number(Repr);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Repr {
+    Int(i64),
+    Text(Arc<str>),
+}
+
+impl Number {
+    /// Reads a JSON number; `None` if `text` is not one.
+    pub fn parse(text: &str) -> Option<Number> {
+        if !is_json_number(text) {
+            return None;
+        }
+        match text.parse::<i64>() {
+            // "-0" is the one canonical-looking text that an integer cannot give back.
+            Ok(int) if text != "-0" => Some(Number(Repr::Int(int))),
+            _ => Some(Number(Repr::Text(text.into()))),
+        }
+    }
+
+    /// The text of the number as it was written.
+    pub fn text(&self) -> String {
+        match &self.0 {
+            Repr::Int(int) => int.to_string(),
+            Repr::Text(text) => text.to_string(),
+        }
+    }
+
+    /// The nearest double, as JavaScript and Python's `float` read it.
+    pub fn as_f64(&self) -> f64 {
+        match &self.0 {
+            Repr::Int(int) => *int as f64,
+            Repr::Text(text) => text.parse().unwrap_or(f64::NAN),
+        }
+    }
+
+    /// The number as an integer, if it was written as one that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        match &self.0 {
+            Repr::Int(int) => Some(*int),
+            Repr::Text(_) => None,
+        }
+    }
+
+    /// A finite double; `None` for NaN and infinities, which JSON cannot write.
+    pub fn from_f64(value: f64) -> Option<Number> {
+        value.is_finite().then(|| Number::parse(&crate::render::js_number(value)).unwrap_or(Number(Repr::Int(0))))
+    }
+}
+
+impl From<i64> for Number {
+    fn from(int: i64) -> Number {
+        Number(Repr::Int(int))
+    }
+}
+
+/// RFC 8259 number grammar.
+fn is_json_number(text: &str) -> bool {
+    let digits = |s: &str| s.bytes().take_while(u8::is_ascii_digit).count();
+    let mut rest = text.strip_prefix('-').unwrap_or(text);
+    let whole = digits(rest);
+    if whole == 0 || (whole > 1 && rest.starts_with('0')) {
+        return false;
+    }
+    rest = &rest[whole..];
+    if let Some(fraction) = rest.strip_prefix('.') {
+        let count = digits(fraction);
+        if count == 0 {
+            return false;
+        }
+        rest = &fraction[count..];
+    }
+    if let Some(exponent) = rest.strip_prefix(['e', 'E']) {
+        let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        let count = digits(exponent);
+        if count == 0 {
+            return false;
+        }
+        rest = &exponent[count..];
+    }
+    rest.is_empty()
+}
+
+impl Value {
+    /// A list value.
+    pub fn list(items: Vec<Value>) -> Value {
+        Value::List(Arc::new(items))
+    }
+
+    /// An object value.
+    pub fn map<K: Into<Arc<str>>>(entries: impl IntoIterator<Item = (K, Value)>) -> Value {
+        Value::Map(Arc::new(entries.into_iter().map(|(key, value)| (key.into(), value)).collect()))
+    }
+
+    /// The text, if this is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        if let Value::String(text) = self { Some(text) } else { None }
+    }
+
+    /// The entries, if this is an object.
+    pub fn as_map(&self) -> Option<&Map> {
+        if let Value::Map(map) = self { Some(map) } else { None }
+    }
+
+    /// The items, if this is a list.
+    pub fn as_list(&self) -> Option<&[Value]> {
+        if let Value::List(items) = self { Some(items) } else { None }
+    }
+
+    /// The integer, if this is a number written as one.
+    pub fn as_i64(&self) -> Option<i64> {
+        if let Value::Number(number) = self { number.as_i64() } else { None }
+    }
+
+    /// The truth value, if this is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Value::Bool(value) = self { Some(*value) } else { None }
+    }
+
+    /// The entry `key` of an object.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.as_map()?.get(key)
+    }
+
+    /// Whether JavaScript's (and Python's) `if` would take this value as true; empty lists and objects count as
+    /// true, as in JavaScript.
+    pub fn is_truthy(&self) -> bool {
+        match self {
+            Value::Null => false,
+            Value::Bool(value) => *value,
+            Value::Number(number) => number.as_f64() != 0.0 && !number.as_f64().is_nan(),
+            Value::String(text) => !text.is_empty(),
+            Value::List(_) | Value::Map(_) | Value::Blob(_) => true,
+        }
+    }
+
+    /// Bytes of text this value holds, near enough for limits; does not write the value out.
+    pub fn weight(&self) -> usize {
+        match self {
+            Value::Null | Value::Bool(_) => 4,
+            Value::Number(_) => 8,
+            Value::String(text) => text.len() + 2,
+            Value::List(items) => 2 + items.iter().map(Value::weight).sum::<usize>(),
+            Value::Map(map) => 2 + map.iter().map(|(k, v)| k.len() + 4 + v.weight()).sum::<usize>(),
+            Value::Blob(_) => 64,
+        }
+    }
+
+    /// What kind of value this is, in words for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "true/false",
+            Value::Number(_) => "a number",
+            Value::String(_) => "text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "an object",
+            Value::Blob(_) => "a file",
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::String(text.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::String(text.into())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(int: i64) -> Value {
+        Value::Number(int.into())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Bool(value)
+    }
+}
+
+impl From<Map> for Value {
+    fn from(map: Map) -> Value {
+        Value::Map(Arc::new(map))
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Null => serializer.serialize_unit(),
+            Value::Bool(value) => serializer.serialize_bool(*value),
+            Value::Number(number) => number.serialize(serializer),
+            Value::String(text) => serializer.serialize_str(text),
+            Value::List(items) => serializer.collect_seq(items.iter()),
+            Value::Map(map) => serializer.collect_map(map.iter().map(|(k, v)| (&**k, v))),
+            Value::Blob(blob) => serializer.collect_map([("$blob", serde_json::to_value(blob).unwrap_or_default())]),
+        }
+    }
+}
+
+impl Serialize for Number {
+    /// Writes the number's own text. Only JSON serializers can do that; the journal and every report use one.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Repr::Int(int) => serializer.serialize_i64(*int),
+            Repr::Text(text) => {
+                RawValue::from_string(text.to_string()).map_err(serde::ser::Error::custom)?.serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    /// Reads JSON text with our own parser, because serde's data model cannot carry a number's exact text.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        crate::json::parse_value(raw.get()).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,148 @@
+//! The few nouns through which a run touches the world.
+//!
+//! Every implementation is cancelled by dropping its future: a timeout, a cancelled run and a lost race all do that, so
+//! an effect must stop its work (close the connection, stop the thread, kill the child) when its future is dropped.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use flowloom_core::error::StepError;
+use flowloom_core::http::{HttpReply, HttpRequest};
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::plan::EffectClass;
+use flowloom_core::request::{CallRequest, GenerateRequest, Generated, PythonRequest, ScrapeRequest};
+use flowloom_core::value::Value;
+
+/// A future that is boxed, since the traits are used as objects.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What an effect gives.
+pub type Reply<'a, T> = Boxed<'a, Result<T, StepError>>;
+
+/// For whom an effect is performed.
+#[derive(Clone)]
+pub struct Context {
+    /// The run.
+    pub run: RunId,
+    /// The step.
+    pub path: Path,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// Idempotency key: the same for every send of this attempt, also after a crash.
+    pub key: String,
+    /// Whose run it is.
+    pub owner: Arc<str>,
+    /// The agent on whose behalf it runs.
+    pub agent: Option<Arc<str>>,
+    /// Workflows around this one.
+    pub depth: u32,
+    /// Takes text as it arrives.
+    pub deltas: Arc<dyn Deltas>,
+}
+
+/// Takes a model's text as it arrives; beside the journal, never stored.
+pub trait Deltas: Send + Sync {
+    /// Text that follows what came before.
+    fn push(&self, path: &Path, attempt: u32, text: &str);
+}
+
+/// Language models.
+pub trait Model: Send + Sync {
+    /// The model that answers a step which names `named` (or none): aliases and defaults applied, `provider:model`.
+    /// An error if the choice cannot be made or the provider cannot be used (unknown, no key, no file).
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepError>;
+
+    /// Asks a model. Retries of transport errors happen inside; a stream that breaks off is an error, never a short
+    /// answer.
+    fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated>;
+
+    /// Tokens that fit into a prompt of `model`.
+    fn window(&self, model: &str) -> u64;
+
+    /// Tokens of `text`, estimated.
+    fn count_tokens(&self, model: &str, text: &str) -> u64;
+
+    /// Largest answer of `model` when the request does not bound it.
+    fn default_max_tokens(&self, model: &str) -> u64;
+
+    /// What `model` costs; `None` if that is not known.
+    fn price(&self, model: &str) -> Option<Price>;
+}
+
+/// Price of a model in millionths of a US dollar per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// Of prompts.
+    pub input: u64,
+    /// Of answers.
+    pub output: u64,
+}
+
+impl Price {
+    /// What so many tokens cost, in millionths of a US dollar, rounded up.
+    pub fn of(&self, input_tokens: u64, output_tokens: u64) -> u64 {
+        (u128::from(self.input) * u128::from(input_tokens) + u128::from(self.output) * u128::from(output_tokens))
+            .div_ceil(1_000_000) as u64
+    }
+}
+
+/// HTTP, through the egress guard.
+pub trait Http: Send + Sync {
+    /// Sends a request, follows redirects and reads the whole reply. Error statuses are replies, not errors.
+    fn send<'a>(&'a self, request: &'a HttpRequest, context: &'a Context) -> Reply<'a, HttpReply>;
+}
+
+/// Web pages.
+pub trait Scraper: Send + Sync {
+    /// Reads a page; never empty.
+    fn fetch<'a>(&'a self, request: &'a ScrapeRequest, context: &'a Context) -> Reply<'a, String>;
+
+    /// Inner HTML of everything in `html` that `selector` (CSS) matches.
+    fn select(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError>;
+}
+
+/// Tools and functions by id.
+pub trait Functions: Send + Sync {
+    /// What a crash during this call would mean.
+    fn class(&self, request: &CallRequest) -> EffectClass;
+
+    /// Whether `agent` may call `function`; the error says why not.
+    fn permit(&self, agent: &str, function: &str) -> Result<(), StepError>;
+
+    /// Calls a function.
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value>;
+}
+
+/// Untrusted code.
+pub trait Code: Send + Sync {
+    /// Runs a Python block.
+    fn python<'a>(&'a self, request: &'a PythonRequest, context: &'a Context) -> Reply<'a, Value>;
+}
+
+/// Time.
+pub trait Clock: Send + Sync {
+    /// Milliseconds since 1970.
+    fn now_ms(&self) -> u64;
+
+    /// Ready once `now_ms` is at least `at_ms`.
+    fn sleep_until(&self, at_ms: u64) -> Boxed<'static, ()>;
+}
+
+/// Everything a run can touch.
+#[derive(Clone)]
+pub struct Effects {
+    /// Language models.
+    pub model: Arc<dyn Model>,
+    /// HTTP.
+    pub http: Arc<dyn Http>,
+    /// Web pages.
+    pub scraper: Arc<dyn Scraper>,
+    /// Tools and functions.
+    pub functions: Arc<dyn Functions>,
+    /// Untrusted code.
+    pub code: Arc<dyn Code>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
