@@ -201,6 +201,7 @@ impl Event {
             | Event::StepUncertain
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
+            | Event::TimerSet { .. }
             | Event::StepAborted { .. } => false,
             Event::StepStarted { .. }
             | Event::StepFinished { .. }
@@ -208,7 +209,6 @@ impl Event {
             | Event::StepSkipped { .. }
             | Event::EdgeTaken { .. }
             | Event::Asked(_)
-            | Event::TimerSet { .. }
             | Event::RunFinished { .. } => true,
         }
     }
@@ -272,7 +272,7 @@ enum Tagged {
         class: EffectClass,
     },
     StepFinished {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "present")]
         output: Option<Value>,
         #[serde(default)]
         usage: Option<Usage>,
@@ -318,6 +318,11 @@ enum Tagged {
         #[serde(default)]
         failed: Option<Path>,
     },
+}
+
+/// A field that is there, even if it is `null`: an output of null is not the absence of an output.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl Event {

@@ -14,6 +14,7 @@ use crate::path::Key;
 use crate::request::{Capture, GenerateOptions, Role, ToolDeclaration};
 use crate::template::{Data, Template, TextRules};
 use crate::value::{Map, Value};
+use crate::vars::Vars;
 
 /// The formats a plan can come from. Only `formats` and reports look at this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -73,6 +74,22 @@ pub struct Plan {
     pub root: Step,
 }
 
+impl Plan {
+    /// The variables before the first step.
+    pub fn initial(&self, inputs: &Value) -> Vars {
+        let mut vars = Vars::default();
+        match &self.inputs {
+            Inputs::Whole(name) => vars.set(name.clone(), inputs.clone()),
+            Inputs::Named { defaults, .. } => {
+                let mut map = defaults.clone();
+                map.extend(inputs.as_map().cloned().unwrap_or_default());
+                map.into_iter().for_each(|(name, value)| vars.set(name, value));
+            }
+        }
+        vars
+    }
+}
+
 /// How inputs become variables.
 #[derive(Clone, Debug)]
 pub enum Inputs {
@@ -115,6 +132,8 @@ pub struct Step {
     pub policy: Policy,
     /// Where its output goes.
     pub writes: Vec<Write>,
+    /// What the agent on whose behalf the run goes must be granted for this step.
+    pub capability: Option<Arc<str>>,
     /// What it does.
     pub kind: Kind,
 }
@@ -123,7 +142,16 @@ impl Step {
     /// A step with no condition, policy or writes.
     pub fn new(key: Key, kind: Kind) -> Step {
         let title = key.as_str().to_owned();
-        Step { key, title, span: Span::default(), condition: None, policy: Policy::default(), writes: Vec::new(), kind }
+        Step {
+            key,
+            title,
+            span: Span::default(),
+            condition: None,
+            policy: Policy::default(),
+            writes: Vec::new(),
+            capability: None,
+            kind,
+        }
     }
 
     /// Calls `visit` with this step and every step below it.

@@ -212,6 +212,8 @@ pub struct PythonRequest {
     pub source: std::sync::Arc<str>,
     /// The inputs.
     pub inputs: Value,
+    /// What a crash while it runs means.
+    pub class: crate::plan::EffectClass,
 }
 
 /// A question to a person.

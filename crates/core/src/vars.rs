@@ -29,6 +29,16 @@ impl Vars {
         Arc::make_mut(&mut self.map).insert(name, value);
     }
 
+    /// Adds an item to a list variable, which is made if it is missing or no list.
+    pub fn append(&mut self, name: Arc<str>, item: Value) {
+        self.digest = Hasher::new().hash(&self.digest).number(1).text(&name).value(&item).finish();
+        let slot = Arc::make_mut(&mut self.map).entry(name).or_insert_with(|| Value::list(Vec::new()));
+        match slot {
+            Value::List(items) => Arc::make_mut(items).push(item),
+            other => *other = Value::list(vec![item]),
+        }
+    }
+
     /// Removes a variable.
     pub fn remove(&mut self, name: &str) {
         if self.map.contains_key(name) {

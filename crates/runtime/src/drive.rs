@@ -1,0 +1,275 @@
+//! Drives one run: polls its interpreter, stores what it produced, tells it what is stored, and ends it.
+//!
+//! One future per run, with no task of its own. Everything the interpreter does between two suspensions is stored
+//! together; dropping the future abandons the run where its journal stands.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::{Event, Record};
+use flowloom_core::path::Path;
+use flowloom_core::status::Status;
+
+use crate::effects::{Boxed, Clock};
+use crate::interpret::{Halt, Walked};
+use crate::journal::{Append, Journal, Wish};
+use crate::log::{Mode, RunLog};
+
+/// Takes wishes for a run from its own process.
+#[derive(Clone, Default)]
+pub struct Control {
+    inbox: Arc<Mutex<(Vec<Wish>, Option<Waker>)>>,
+}
+
+impl Control {
+    /// Asks for something; the run obeys as soon as it is polled.
+    pub fn wish(&self, wish: Wish) {
+        let waker = {
+            let mut inbox = self.inbox();
+            inbox.0.push(wish);
+            inbox.1.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Ends the run.
+    pub fn cancel(&self, by: &str) {
+        self.wish(Wish::Cancel { by: by.to_owned() });
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, (Vec<Wish>, Option<Waker>)> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, context: &Context<'_>) -> Vec<Wish> {
+        let mut inbox = self.inbox();
+        inbox.1 = Some(context.waker().clone());
+        std::mem::take(&mut inbox.0)
+    }
+}
+
+/// Where driving a run ended.
+#[derive(Debug)]
+pub(crate) enum Driven {
+    /// The run is over.
+    Finished,
+    /// Only people, or decisions, can get it on.
+    Suspended,
+    /// The journal failed; the run can be resumed from what it holds.
+    Broken(StepError),
+}
+
+type Appending = (Vec<Arc<Record>>, Boxed<'static, Result<(), StepError>>);
+
+/// The future of a run.
+pub(crate) struct Drive {
+    root: Option<Boxed<'static, Walked>>,
+    log: Arc<RunLog>,
+    journal: Arc<dyn Journal>,
+    control: Control,
+    appending: Option<Appending>,
+    wishes: Option<Boxed<'static, Vec<Wish>>>,
+    deadline: Option<Boxed<'static, ()>>,
+    time_ms: u64,
+    over: bool,
+    suspended: bool,
+    /// Whether the process stays for timers that wake a suspended run.
+    timers: bool,
+}
+
+impl Drive {
+    pub(crate) fn new(
+        root: Boxed<'static, Walked>,
+        log: Arc<RunLog>,
+        journal: Arc<dyn Journal>,
+        control: Control,
+    ) -> Drive {
+        let wishes = if log.mode == Mode::Live { journal.wishes(log.lease.run) } else { None };
+        Drive {
+            root: Some(root),
+            log,
+            journal,
+            control,
+            appending: None,
+            wishes,
+            deadline: None,
+            time_ms: 0,
+            over: false,
+            suspended: false,
+            timers: true,
+        }
+    }
+
+    /// Ends the run as timed out `time_ms` after `start`.
+    pub(crate) fn with_deadline(mut self, clock: &dyn Clock, start: u64, time_ms: Option<u64>) -> Drive {
+        if let Some(time_ms) = time_ms {
+            self.deadline = Some(clock.sleep_until(start.saturating_add(time_ms)));
+            self.time_ms = time_ms;
+        }
+        self
+    }
+
+    /// Ends the run because someone asked for it in an earlier turn.
+    pub(crate) fn already_cancelled(&mut self) {
+        self.end(Status::Cancelled, StepError::new(Code::Cancelled, "the run was cancelled"));
+    }
+
+    /// Abandons what is under way and records the end.
+    fn end(&mut self, status: Status, error: StepError) {
+        if !self.over {
+            // Dropping the interpreter aborts every effect, and each notes that in the log.
+            self.root = None;
+            self.finish(status, Some(error), None);
+        }
+    }
+
+    fn finish(&mut self, status: Status, error: Option<StepError>, failed: Option<Path>) {
+        self.over = true;
+        let event = Event::RunFinished { status, error, failed };
+        if self.log.emit(&Path::root(), 0, event.clone()).is_err() {
+            self.log.note(&Path::root(), 0, event);
+        }
+    }
+
+    fn walked(&mut self, walked: Walked) -> Result<(), StepError> {
+        self.root = None;
+        match walked {
+            Ok(_) | Err(Halt::Return(_)) => self.finish(Status::Succeeded, None, None),
+            Err(Halt::Failed(error, path)) => self.finish(Status::Failed, Some(error), Some(path)),
+            Err(Halt::Fatal(error, path)) => {
+                if is_journal_error(error.code) {
+                    return Err(error);
+                }
+                let status = match error.code {
+                    Code::BudgetTokens | Code::BudgetMoney | Code::PriceUnknown => Status::BudgetExceeded,
+                    Code::LimitTime => Status::TimedOut,
+                    _ => Status::Failed,
+                };
+                self.finish(status, Some(error), Some(path));
+            }
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, wishes: Vec<Wish>) {
+        for wish in wishes {
+            match wish {
+                Wish::Cancel { by } if !self.over => {
+                    self.log.note(&Path::root(), 0, Event::CancelRequested { by });
+                    self.already_cancelled();
+                }
+                wish => {
+                    self.suspended = false;
+                    self.log.obey(wish);
+                }
+            }
+        }
+    }
+
+    fn listen(&mut self, context: &mut Context<'_>) {
+        let wishes = self.control.take(context);
+        self.obey(wishes);
+        while let Some(future) = &mut self.wishes {
+            let Poll::Ready(wishes) = future.as_mut().poll(context) else { break };
+            self.wishes = self.journal.wishes(self.log.lease.run);
+            self.obey(wishes);
+        }
+        if let Some(deadline) = &mut self.deadline
+            && deadline.as_mut().poll(context).is_ready()
+        {
+            self.deadline = None;
+            let message = format!("the run took longer than {} ms", self.time_ms);
+            self.end(Status::TimedOut, StepError::new(Code::LimitTime, message));
+        }
+    }
+
+    /// Stores what is pending; `Ok(true)` if something was stored.
+    fn store(&mut self, context: &mut Context<'_>) -> Result<bool, StepError> {
+        if let Some((records, append)) = &mut self.appending {
+            let Poll::Ready(result) = append.as_mut().poll(context) else { return Ok(false) };
+            let records = std::mem::take(records);
+            self.appending = None;
+            self.log.stored(&records, result)?;
+            return Ok(true);
+        }
+        match self.log.submit() {
+            None => Ok(false),
+            Some((records, Append::Done(result))) => self.log.stored(&records, result).map(|()| true),
+            Some((records, Append::Later(append))) => {
+                self.appending = Some((records, append));
+                Ok(true)
+            }
+        }
+    }
+
+    fn turn(&mut self, context: &mut Context<'_>) -> Result<Poll<Driven>, StepError> {
+        loop {
+            self.listen(context);
+            if let Some(root) = &mut self.root
+                && let Poll::Ready(walked) = root.as_mut().poll(context)
+            {
+                self.walked(walked)?;
+            }
+            if self.store(context)? {
+                continue;
+            }
+            if self.appending.is_some() {
+                return Ok(Poll::Pending);
+            }
+            if self.over {
+                return Ok(Poll::Ready(Driven::Finished));
+            }
+            if self.log.deliver() {
+                continue;
+            }
+            if !self.log.is_idle() {
+                return Ok(Poll::Pending);
+            }
+            if self.log.mode == Mode::Replay {
+                return Ok(Poll::Ready(Driven::Suspended));
+            }
+            if !self.suspended {
+                self.suspended = true;
+                let status = if self.log.is_uncertain() { Status::Uncertain } else { Status::Waiting };
+                self.log.note(&Path::root(), 0, Event::RunSuspended { status });
+                continue;
+            }
+            let stays = self.timers && self.log.has_timers();
+            return Ok(if stays { Poll::Pending } else { Poll::Ready(Driven::Suspended) });
+        }
+    }
+}
+
+impl Future for Drive {
+    type Output = Driven;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Driven> {
+        match self.turn(context) {
+            Ok(poll) => poll,
+            Err(error) => {
+                self.root = None;
+                Poll::Ready(Driven::Broken(error))
+            }
+        }
+    }
+}
+
+fn is_journal_error(code: Code) -> bool {
+    matches!(
+        code,
+        Code::StoreFailed
+            | Code::StoreFull
+            | Code::StoreReadOnly
+            | Code::StoreCorrupt
+            | Code::StoreNewer
+            | Code::StoreLocked
+            | Code::OwnershipLost
+            | Code::ReplayDivergence
+    )
+}

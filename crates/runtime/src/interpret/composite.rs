@@ -1,0 +1,245 @@
+//! The composites: in what order, and how often, children run.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::Event;
+use flowloom_core::expr::Expr;
+use flowloom_core::plan::{Assignment, DagNode, Exhausted, Loop, LoopOutput, LoopTest, Machine, Step, Subflow};
+use flowloom_core::template::Lookup;
+use flowloom_core::value::Value;
+use flowloom_core::vars::Env;
+
+use super::{Halt, Interpreter, Place, Walk, Walked, write};
+use crate::effects::Boxed;
+use crate::scope::{self, Scope};
+
+/// A member that has ended, with the names it writes and the variables as it left them.
+type Member = (Result<Walk, Halt>, Vec<String>);
+
+impl Interpreter {
+    pub(super) async fn sequence(&self, steps: &[Step], env: &mut Env, place: &Place) -> Walked {
+        let mut last = None;
+        for step in steps {
+            last = self.child(step, env, place).await?;
+        }
+        Ok(last)
+    }
+
+    /// All members see the variables as they were. A failing member does not stop its siblings; the first failing one
+    /// in the order of the list decides.
+    pub(super) async fn parallel(&self, members: &[Step], env: &mut Env, place: &Place) -> Walked {
+        let children: Vec<_> = members.iter().map(|step| self.member(step, env.clone(), place)).collect();
+        let ended = scope::all(children).await;
+        let mut outputs = Vec::with_capacity(members.len());
+        let mut writes = Vec::with_capacity(members.len());
+        for (step, (walked, names)) in members.iter().zip(ended) {
+            let output = match walked? {
+                Walk::Ran(output) => {
+                    writes.push((step, names, output.clone()));
+                    output
+                }
+                Walk::Skipped => None,
+            };
+            outputs.push(output.unwrap_or_default());
+        }
+        for (step, names, output) in writes {
+            write(step, names, output.as_ref(), env);
+        }
+        self.finished(place, None)?;
+        Ok(Some(Value::list(outputs)))
+    }
+
+    fn member<'a>(&'a self, step: &'a Step, mut env: Env, place: &'a Place) -> Boxed<'a, Member> {
+        let place = place.at(place.path.child(&step.key));
+        Box::pin(async move { self.unwritten(step, &mut env, place).await })
+    }
+
+    /// Each node as soon as what it needs has finished. A node whose needs failed is skipped, and so are those that
+    /// need it.
+    pub(super) async fn dag(&self, nodes: &[DagNode], env: &mut Env, place: &Place) -> Walked {
+        let mut open: Vec<usize> = nodes.iter().map(|node| node.needs.len()).collect();
+        let mut broken = vec![false; nodes.len()];
+        let mut outputs: Vec<Option<Value>> = vec![None; nodes.len()];
+        let mut dependants: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+        for (index, node) in nodes.iter().enumerate() {
+            node.needs.iter().for_each(|need| dependants[*need].push(index));
+        }
+        let mut scope = Scope::new();
+        let mut ready: Vec<usize> = (0..nodes.len()).filter(|index| open[*index] == 0).collect();
+        loop {
+            let mut settled = Vec::new();
+            for index in std::mem::take(&mut ready) {
+                if broken[index] {
+                    let reason = "something it needs failed".to_owned();
+                    let path = place.path.child(&nodes[index].step.key);
+                    self.emit(&place.at(path), 0, Event::StepSkipped { reason })?;
+                    settled.push(index);
+                } else {
+                    scope.start(index, self.member(&nodes[index].step, env.clone(), place));
+                }
+            }
+            if settled.is_empty() {
+                let Some((index, (walked, names))) = scope.next().await else { break };
+                match walked? {
+                    Walk::Ran(output) => {
+                        write(&nodes[index].step, names, output.as_ref(), env);
+                        outputs[index] = output;
+                    }
+                    Walk::Skipped => broken[index] = true,
+                }
+                settled.push(index);
+            }
+            for index in settled {
+                for dependant in &dependants[index] {
+                    broken[*dependant] |= broken[index];
+                    open[*dependant] -= 1;
+                    if open[*dependant] == 0 {
+                        ready.push(*dependant);
+                    }
+                }
+            }
+        }
+        self.finished(place, None)?;
+        let named = nodes.iter().zip(outputs);
+        Ok(Some(Value::map(named.map(|(node, output)| (node.step.key.as_str(), output.unwrap_or_default())))))
+    }
+
+    pub(super) async fn machine(&self, machine: &Machine, env: &mut Env, place: &Place) -> Walked {
+        let mut visits = vec![0u64; machine.nodes.len()];
+        let mut current = machine.entry;
+        for _ in 0..machine.max_visits {
+            let node = &machine.nodes[current];
+            visits[current] += 1;
+            let at = place.at(place.path.child(&node.key).visit(visits[current]));
+            let output = self.step_at(node, env, at.clone()).await?;
+            let failed = |error| Halt::Failed(error, at.path.clone());
+            let mut taken = None;
+            for edge in machine.edges.iter().filter(|edge| edge.from == current) {
+                let holds = match &edge.condition {
+                    Some(condition) => condition.is_true(env, output.as_ref()).map_err(failed)?,
+                    None => true,
+                };
+                if holds {
+                    taken = Some(edge.to);
+                    break;
+                }
+            }
+            let Some(to) = taken else {
+                let message = format!("no edge leads on from {} after this answer", node.title);
+                return Err(failed(StepError::new(Code::MachineStuck, message)));
+            };
+            let key = to.map(|index| machine.nodes[index].key.as_str().to_owned());
+            self.emit(&at, 0, Event::EdgeTaken { to: key })?;
+            match to {
+                Some(index) => current = index,
+                None => {
+                    self.finished(place, None)?;
+                    return Ok(output);
+                }
+            }
+        }
+        let message = format!("the graph ran {} nodes without reaching its end", machine.max_visits);
+        Err(Halt::Failed(StepError::new(Code::LimitIterations, message), place.path.clone()))
+    }
+
+    pub(super) async fn repeat(&self, looped: &Loop, env: &mut Env, place: &Place) -> Walked {
+        let mut outputs = Vec::new();
+        let mut last: Option<Value> = None;
+        let mut index = 0;
+        let is_done = |env: &Env, last: Option<&Value>| match &looped.until {
+            Some(until) => until.is_true(env, last).map_err(|error| Halt::Failed(error, place.path.clone())),
+            None => Ok(false),
+        };
+        loop {
+            if looped.test == LoopTest::Before && is_done(env, last.as_ref())? {
+                break;
+            }
+            if index >= looped.max {
+                if looped.exhausted == Exhausted::Succeed {
+                    break;
+                }
+                let message = format!("the loop ran {} times and was not done", looped.max);
+                return Err(Halt::Failed(StepError::new(Code::LimitIterations, message), place.path.clone()));
+            }
+            if index >= self.limits.iterations {
+                let message = format!("the loop reached the limit of {} iterations", self.limits.iterations);
+                return Err(Halt::Fatal(StepError::new(Code::LimitIterations, message), place.path.clone()));
+            }
+            last = self.iteration(looped, index, env, place).await?;
+            if looped.output == LoopOutput::All {
+                outputs.push(last.clone().unwrap_or_default());
+            }
+            index += 1;
+            if looped.test == LoopTest::After && is_done(env, last.as_ref())? {
+                break;
+            }
+        }
+        self.finished(place, None)?;
+        Ok(match looped.output {
+            LoopOutput::Last => last,
+            LoopOutput::All => Some(Value::list(outputs)),
+        })
+    }
+
+    async fn iteration(&self, looped: &Loop, index: u64, env: &mut Env, place: &Place) -> Walked {
+        let locals = env.locals.len();
+        if let Some(counter) = &looped.counter {
+            env.locals.push((counter.clone(), (index as i64).into()));
+        }
+        let walked = self.step_at(&looped.body, env, place.at(place.path.iteration(index))).await;
+        env.locals.truncate(locals);
+        walked
+    }
+
+    pub(super) async fn branch(
+        &self,
+        arms: &[(Expr, Step)],
+        otherwise: Option<&Step>,
+        env: &mut Env,
+        place: &Place,
+    ) -> Walked {
+        for (condition, step) in arms {
+            let holds = condition.is_true(env, None);
+            if holds.map_err(|error| Halt::Failed(error, place.path.clone()))? {
+                return self.child(step, env, place).await;
+            }
+        }
+        match otherwise {
+            Some(step) => self.child(step, env, place).await,
+            None => Ok(None),
+        }
+    }
+
+    pub(super) async fn subflow(&self, subflow: &Subflow, env: &mut Env, place: &Place) -> Walked {
+        if place.depth >= self.limits.subflow_depth {
+            let message = format!("workflows call each other more than {} levels deep", self.limits.subflow_depth);
+            return Err(Halt::Fatal(StepError::new(Code::LimitSubflow, message), place.path.clone()));
+        }
+        let inputs = subflow.inputs.resolve(env, place.text);
+        let inputs = inputs.map_err(|error| Halt::Failed(error, place.path.clone()))?;
+        let mut inner = Env { vars: subflow.plan.initial(&inputs), locals: Vec::new() };
+        let place = Place { text: subflow.plan.text, depth: place.depth + 1, ..place.clone() };
+        let output = match self.child(&subflow.plan.root, &mut inner, &place).await {
+            // The end of the inner run is not the end of this one.
+            Err(Halt::Return(output)) => output,
+            walked => walked?,
+        };
+        self.finished(&place, None)?;
+        Ok(output)
+    }
+
+    pub(super) fn assign(&self, rows: &[Assignment], env: &mut Env, place: &Place) -> Walked {
+        for row in rows {
+            let failed = |error| Halt::Failed(error, place.path.clone());
+            let name = row.name.resolve(env, place.text).map_err(failed)?.names_only();
+            let is_set = env.lookup(&name).is_some_and(Value::is_truthy);
+            if name.is_empty() || (row.only_if_falsy && is_set) {
+                continue;
+            }
+            let value = row.value.resolve(env, place.text).map_err(failed)?;
+            env.vars.set(name.into(), value);
+        }
+        self.finished(place, None)?;
+        Ok(Some(Value::Map(env.vars.shared())))
+    }
+}

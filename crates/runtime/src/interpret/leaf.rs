@@ -1,0 +1,389 @@
+//! The leaves: what each asks for, and what happens when it does not get it.
+
+use std::sync::Arc;
+
+use flowloom_core::args::Payload;
+use flowloom_core::code::Code;
+use flowloom_core::error::{Retry, StepError};
+use flowloom_core::event::{AfterFailure, Event};
+use flowloom_core::hash::Hasher;
+use flowloom_core::path::{Key, Path};
+use flowloom_core::plan::{
+    Call, EffectClass, Generate, Kind, MemoryOperation, MemoryStep, OnError, Policy, RetryRule, Scrape, Step,
+};
+use flowloom_core::render::{self, Style};
+use flowloom_core::request::{
+    AskRequest, CallRequest, GenerateRequest, Message, Purpose, PythonRequest, Request, Role, ScrapeRequest,
+};
+use flowloom_core::rich::Rich;
+use flowloom_core::template::{Data, Lookup, Template};
+use flowloom_core::value::{Map, Value};
+use flowloom_core::vars::Env;
+
+use super::effect::{Effect, Failure};
+use super::{Halt, Interpreter, Place, Walked};
+
+/// Share of the model's window that one part of a long text takes, in percent (spec/flow.md 1.5).
+const SUMMARY_PART_PERCENT: u64 = 45;
+
+/// Bytes that fit the window of any model in use (8000 tokens, spec/flow.md 1.5).
+const UNKNOWN_WINDOW_BYTES: usize = 8_000;
+
+impl Interpreter {
+    pub(super) async fn leaf(&self, step: &Step, env: &mut Env, place: &Place) -> Walked {
+        if let (Some(agent), Some(capability)) = (&self.agent, &step.capability) {
+            let permitted = self.effects.functions.permit(agent, capability);
+            permitted.map_err(|error| Halt::Failed(error, place.path.clone()))?;
+        }
+        match &step.kind {
+            Kind::Scrape(scrape) => self.scraped(step, scrape, env, place).await,
+            Kind::Generate(generate) => self.asked(step, generate, env, place).await,
+            _ => self.single(step, env, place).await,
+        }
+    }
+
+    /// A leaf that is one effect.
+    async fn single(&self, step: &Step, env: &Env, place: &Place) -> Walked {
+        self.attempts(&step.policy, place, || self.request(&step.kind, env, place)).await
+    }
+
+    /// A model call, which may be part of a conversation.
+    async fn asked(&self, step: &Step, generate: &Generate, env: &mut Env, place: &Place) -> Walked {
+        let output = self.single(step, env, place).await?;
+        if let Some(thread) = &generate.thread {
+            let said = self.messages(&generate.messages, env, place);
+            let said = said.map_err(|error| Halt::Failed(error, place.path.clone()))?;
+            let text = output.as_ref().map(|output| render::text(output, Style::Json)).unwrap_or_default();
+            for message in said.into_iter().chain([Message::new(Role::Assistant, text)]) {
+                env.vars.append(thread.clone(), message_value(&message));
+            }
+        }
+        Ok(output)
+    }
+
+    /// Tries an effect as often as its policy says.
+    pub(super) async fn attempts(
+        &self,
+        policy: &Policy,
+        place: &Place,
+        request: impl Fn() -> Result<Request, StepError>,
+    ) -> Walked {
+        let mut first: Option<StepError> = None;
+        for attempt in 1.. {
+            let failure = match request() {
+                Ok(request) => {
+                    let class = self.class(&request);
+                    let effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms };
+                    match self.attempt(place, attempt, effect).await {
+                        Ok(output) => return Ok(output),
+                        Err(failure) => failure,
+                    }
+                }
+                Err(error) => Failure::Step(error, None),
+            };
+            let (error, recorded) = match failure {
+                Failure::Halt(halt) => return Err(halt),
+                Failure::Step(error, recorded) => (error, recorded),
+            };
+            let (error, then) = match recorded {
+                Some(then) => (error, then),
+                None => self.record_failure(policy, place, attempt, error)?,
+            };
+            let first = first.get_or_insert(error);
+            match then {
+                AfterFailure::Retry(at) => self.pause(place, attempt, at).await,
+                AfterFailure::Fail | AfterFailure::Continue => {
+                    return Err(Halt::Failed(first.clone(), place.path.clone()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Decides what follows from a failure, and records it.
+    fn record_failure(
+        &self,
+        policy: &Policy,
+        place: &Place,
+        attempt: u32,
+        error: StepError,
+    ) -> Result<(StepError, AfterFailure), Halt> {
+        let mut error = error;
+        if let Some(prefix) = policy.error_prefix {
+            error.message.insert_str(0, prefix);
+        }
+        let then = match (&policy.retry, policy.on_error) {
+            (Some(rule), _) if attempt <= rule.max => {
+                let delay = delay_ms(rule, attempt, error.retry, &place.path);
+                AfterFailure::Retry(self.log.now_ms().saturating_add(delay))
+            }
+            (_, OnError::Fail) => AfterFailure::Fail,
+            (_, OnError::Continue) => AfterFailure::Continue,
+        };
+        self.emit(place, attempt, Event::StepFailed { error: error.clone(), then: then.clone() })?;
+        Ok((error, then))
+    }
+
+    /// Waits for the next attempt, unless the record says that it has started.
+    async fn pause(&self, place: &Place, attempt: u32, at: u64) {
+        if !self.log.has(&place.path, attempt + 1, "step_started") {
+            self.log.live().await;
+            let _activity = self.log.activity();
+            self.effects.clock.sleep_until(at).await;
+        }
+    }
+
+    fn class(&self, request: &Request) -> EffectClass {
+        match request {
+            Request::Call(request) => self.effects.functions.class(request),
+            Request::Http(request) if matches!(request.method.as_str(), "GET" | "HEAD") => EffectClass::AtLeastOnce,
+            Request::Http(_) => EffectClass::AtMostOnce,
+            Request::Python(request) => request.class,
+            Request::Generate(_)
+            | Request::Scrape(_)
+            | Request::MemoryGet { .. }
+            | Request::MemorySet { .. }
+            | Request::Ask(_)
+            | Request::Wait { .. } => EffectClass::AtLeastOnce,
+        }
+    }
+
+    fn request(&self, kind: &Kind, env: &Env, place: &Place) -> Result<Request, StepError> {
+        match kind {
+            Kind::Generate(generate) => Ok(Request::Generate(self.generate_request(generate, env, place)?)),
+            Kind::Http(spec) => Ok(Request::Http(spec.request(env, place.text)?)),
+            Kind::Scrape(scrape) => self.scrape_request(scrape, env, place),
+            Kind::Call(call) => Ok(Request::Call(call_request(call, env, place)?)),
+            Kind::Python { source, inputs, effect } => {
+                let inputs = inputs.resolve(env, place.text)?;
+                Ok(Request::Python(PythonRequest { source: source.clone(), inputs, class: *effect }))
+            }
+            Kind::Memory(step) => memory_request(step, env, place),
+            Kind::Ask { question, schema } => {
+                let question = no_secrets(question.resolve(env, place.text)?)?;
+                Ok(Request::Ask(AskRequest { question, schema: schema.clone() }))
+            }
+            Kind::Wait { duration_ms } => Ok(Request::Wait { duration_ms: *duration_ms }),
+            Kind::Fail { code, message } => Err(StepError::new(*code, message.clone())),
+            Kind::Sequence(_)
+            | Kind::Parallel(_)
+            | Kind::Dag(_)
+            | Kind::Machine(_)
+            | Kind::Loop(_)
+            | Kind::Branch { .. }
+            | Kind::Return(_)
+            | Kind::Subflow(_)
+            | Kind::Agent(_)
+            | Kind::Assign(_) => Err(StepError::new(Code::StepRefused, "a composite is not an effect")),
+        }
+    }
+
+    pub(super) fn generate_request(
+        &self,
+        generate: &Generate,
+        env: &Env,
+        place: &Place,
+    ) -> Result<GenerateRequest, StepError> {
+        let named = generate.model.as_ref().map(|model| model.resolve(env, place.text)).transpose()?;
+        let model = self.effects.model.resolve(named.map(|named| named.names_only()).as_deref())?;
+        let mut messages = Vec::new();
+        if let Some(Value::List(said)) = generate.thread.as_ref().and_then(|thread| env.lookup(thread)) {
+            messages.extend(said.iter().filter_map(value_message));
+        }
+        messages.extend(self.messages(&generate.messages, env, place)?);
+        Ok(GenerateRequest {
+            model,
+            messages,
+            tools: Vec::new(),
+            schema: generate.schema.clone(),
+            options: generate.options.clone(),
+            purpose: Purpose::Step,
+        })
+    }
+
+    fn messages(&self, messages: &[(Role, Data)], env: &Env, place: &Place) -> Result<Vec<Message>, StepError> {
+        let message = |(role, data): &(Role, Data)| {
+            let content = match data {
+                Data::Text(template) => no_secrets(template.resolve(env, place.text)?)?,
+                data => render::text(&data.resolve(env, place.text)?, place.text.style),
+            };
+            Ok(Message::new(*role, content))
+        };
+        messages.iter().map(message).collect()
+    }
+
+    fn scrape_request(&self, scrape: &Scrape, env: &Env, place: &Place) -> Result<Request, StepError> {
+        let url = no_secrets(scrape.url.resolve(env, place.text)?)?;
+        if url.is_empty() {
+            return Err(StepError::new(Code::ScrapeFailed, "URL is required for web scraping"));
+        }
+        Ok(Request::Scrape(ScrapeRequest { url, capture: scrape.capture }))
+    }
+
+    /// Reads a page, takes what the selector names, and shortens what does not fit the model's window.
+    ///
+    /// The page is an effect of its own below the step; the step's output is stored only where it differs from it.
+    async fn scraped(&self, step: &Step, scrape: &Scrape, env: &Env, place: &Place) -> Walked {
+        let fetch = place.at(place.path.child(&Key::nth("page", 1)));
+        let fetched = self.attempts(&step.policy, &fetch, || self.scrape_request(scrape, env, place)).await?;
+        let page = fetched.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let failed = |error| Halt::Failed(error, place.path.clone());
+        let content = self.selected(scrape, page, env, place).map_err(failed)?;
+        let summary = if scrape.summarize { self.shortened(step, &content, place).await? } else { None };
+        let output: Value = summary.unwrap_or(content).into();
+        let stored = (output.as_str() != Some(page)).then(|| output.clone());
+        self.finished(place, stored)?;
+        Ok(Some(output))
+    }
+
+    fn selected(&self, scrape: &Scrape, page: &str, env: &Env, place: &Place) -> Result<String, StepError> {
+        let Some(selector) = &scrape.selector else { return Ok(page.to_owned()) };
+        let selector = selector.resolve(env, place.text)?.names_only();
+        if selector.is_empty() {
+            return Ok(page.to_owned());
+        }
+        let hits = self.effects.scraper.select(page, &selector)?;
+        if hits.is_empty() {
+            let message =
+                format!("URL could not be scraped and no content was found: the selector {selector:?} matches nothing");
+            return Err(StepError::new(Code::NoSelector, message));
+        }
+        let content = hits.join("\n");
+        if content.is_empty() {
+            let message = "There was no content to be collected or read.";
+            return Err(StepError::new(Code::ScrapeFailed, message));
+        }
+        Ok(content)
+    }
+
+    /// Key points of a text that does not fit the window of the model, part by part; `None` if it fits.
+    async fn shortened(&self, step: &Step, content: &str, place: &Place) -> Result<Option<String>, Halt> {
+        let model = match self.effects.model.resolve(None) {
+            Ok(model) => model,
+            // Without a model there is no window; a text that fits any is passed on as it is.
+            Err(_) if content.len() < UNKNOWN_WINDOW_BYTES => return Ok(None),
+            Err(error) => return Err(Halt::Failed(error, place.path.clone())),
+        };
+        let window = self.effects.model.window(&model).max(1);
+        let tokens = self.effects.model.count_tokens(&model, content);
+        if tokens < window {
+            return Ok(None);
+        }
+        let part_tokens = (window * SUMMARY_PART_PERCENT / 100).max(1);
+        let characters = content.chars().count();
+        let part_characters = (characters as u64 * part_tokens / tokens.max(1)).max(1) as usize;
+        let parts = chunks(content, part_characters);
+        let mut notes = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let purpose = Purpose::Summary { characters, part: index, parts: parts.len() };
+            let request = summary_request(&model, part, purpose, window);
+            let at = place.at(place.path.child(&Key::nth("summary", 1)).iteration(index as u64));
+            let output = self.attempts(&step.policy, &at, || Ok(Request::Generate(request.clone()))).await?;
+            notes.extend(output.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned));
+        }
+        Ok(Some(notes.join("\n")))
+    }
+}
+
+fn summary_request(model: &str, part: &str, purpose: Purpose, window: u64) -> GenerateRequest {
+    let instructions = "List the key points of the text as short bullets. Keep names, figures and dates. \
+                        Write nothing else.";
+    GenerateRequest {
+        model: model.to_owned(),
+        messages: vec![Message::new(Role::System, instructions), Message::new(Role::User, part)],
+        tools: Vec::new(),
+        schema: None,
+        options: flowloom_core::request::GenerateOptions {
+            temperature: Some(0.0),
+            max_tokens: Some(u32::try_from(window / 4).unwrap_or(u32::MAX).max(16)),
+            ..Default::default()
+        },
+        purpose,
+    }
+}
+
+/// Parts of at most `size` characters.
+fn chunks(text: &str, size: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.char_indices().nth(size).map_or(rest.len(), |(at, _)| at);
+        parts.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    parts
+}
+
+fn call_request(call: &Call, env: &Env, place: &Place) -> Result<CallRequest, StepError> {
+    Ok(CallRequest { function: call.function.clone(), payload: payload(&call.prompt, &call.extra, env, place)? })
+}
+
+fn payload(prompt: &Template, extra: &[(Arc<str>, Arc<str>)], env: &Env, place: &Place) -> Result<Payload, StepError> {
+    let mut entries = env.locals.clone();
+    let named = extra.iter().filter_map(|(name, variable)| Some((name.clone(), env.lookup(variable)?.clone())));
+    entries.extend(named);
+    let prompt = prompt.resolve(env, place.text)?;
+    Ok(Payload { vars: env.vars.shared(), digest: env.vars.digest(), extra: entries, prompt: Some(prompt) })
+}
+
+fn memory_request(step: &MemoryStep, env: &Env, place: &Place) -> Result<Request, StepError> {
+    let arguments = payload(&step.prompt, &[], env, place)?.arguments("key").names_only();
+    let argument = |name: &str| {
+        arguments.get(name).cloned().ok_or_else(|| {
+            StepError::new(Code::ArgumentMissing, format!("the argument {name} is missing; give it in the input"))
+        })
+    };
+    let key = render::text(&argument("key")?, Style::Json);
+    Ok(match step.operation {
+        MemoryOperation::Get => Request::MemoryGet { key },
+        MemoryOperation::Set => Request::MemorySet { key, value: argument("value")? },
+    })
+}
+
+/// Text for a model or a person, which must not hold a secret.
+fn no_secrets(rich: Rich) -> Result<String, StepError> {
+    match rich.first_secret() {
+        None => Ok(rich.names_only()),
+        Some(name) => {
+            let message = format!("the secret {name} cannot be used here: it would reach a model or a person");
+            Err(StepError::new(Code::SecretInPrompt, message))
+        }
+    }
+}
+
+/// The wait before the next attempt: doubled each time, up to half of it taken off by a jitter that is a hash of the
+/// place, so that replay and a crash in between agree; never less than the other side asked for.
+fn delay_ms(rule: &RetryRule, attempt: u32, asked: Retry, path: &Path) -> u64 {
+    let full = rule.base_ms.saturating_mul(1u64.checked_shl(attempt - 1).unwrap_or(u64::MAX)).min(rule.cap_ms);
+    let hash = Hasher::new().text(path.as_str()).number(u64::from(attempt)).finish();
+    let jitter = u64::from(hash.bytes()[0]) * (full / 2) / 255;
+    let own = full - jitter;
+    match asked {
+        Retry::After(patience) => own.max(patience.min(rule.cap_ms.max(60_000))),
+        Retry::Never | Retry::Maybe => own,
+    }
+}
+
+pub(super) fn message_value(message: &Message) -> Value {
+    let mut map = Map::new();
+    let role = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    map.insert("role".into(), role.into());
+    map.insert("content".into(), message.content.as_str().into());
+    map.into()
+}
+
+fn value_message(value: &Value) -> Option<Message> {
+    let role = match value.get("role")?.as_str()? {
+        "system" => Role::System,
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "tool" => Role::Tool,
+        _ => return None,
+    };
+    Some(Message::new(role, value.get("content")?.as_str()?))
+}

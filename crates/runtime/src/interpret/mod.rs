@@ -1,0 +1,217 @@
+//! Walks a plan: each composite schedules its children, each leaf is an effect.
+//!
+//! Direct style: what a plan means is written as code that awaits. Between effects nothing reads a clock or draws a
+//! random number, so following a record gives the same run again.
+
+mod agent;
+mod composite;
+mod effect;
+mod leaf;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use flowloom_core::budget::Ledger;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::{AfterFailure, Event};
+use flowloom_core::limits::Limits;
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Kind, Merge, OnError, Plan, Step};
+use flowloom_core::template::TextRules;
+use flowloom_core::value::Value;
+use flowloom_core::vars::Env;
+
+use crate::effects::{Boxed, Effects};
+use crate::log::RunLog;
+
+/// Why a branch stops.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// A step failed; an enclosing step may go on.
+    Failed(StepError, Path),
+    /// A limit, a budget or the journal: nothing goes on.
+    Fatal(StepError, Path),
+    /// The run ends here with this output.
+    Return(Option<Value>),
+}
+
+/// A step's output, or why there is none.
+pub(crate) type Walked = Result<Option<Value>, Halt>;
+
+/// One run of one plan.
+pub(crate) struct Interpreter {
+    pub(crate) effects: Effects,
+    pub(crate) log: Arc<RunLog>,
+    pub(crate) limits: Limits,
+    pub(crate) owner: Arc<str>,
+    pub(crate) agent: Option<Arc<str>>,
+    pub(crate) memory: Arc<dyn crate::journal::Journal>,
+    pub(crate) ledger: effect::Budget,
+    pub(crate) steps: AtomicU64,
+    pub(crate) flying: effect::Gate,
+}
+
+/// Where the interpreter stands.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) path: Path,
+    pub(crate) text: TextRules,
+    pub(crate) nesting: u32,
+    pub(crate) depth: u32,
+}
+
+impl Place {
+    fn at(&self, path: Path) -> Place {
+        Place { path, ..self.clone() }
+    }
+}
+
+impl Interpreter {
+    pub(crate) fn new(
+        effects: Effects,
+        log: Arc<RunLog>,
+        memory: Arc<dyn crate::journal::Journal>,
+        created: &flowloom_core::event::RunCreated,
+    ) -> Interpreter {
+        Interpreter {
+            effects,
+            log,
+            memory,
+            limits: created.limits.clone(),
+            owner: created.owner.as_str().into(),
+            agent: created.agent.as_deref().map(Into::into),
+            ledger: effect::Budget::new(Ledger::default()),
+            steps: AtomicU64::new(0),
+            flying: effect::Gate::new(),
+        }
+    }
+
+    /// Runs the whole plan; the output of its root, or of the step that ended it.
+    pub(crate) async fn run(&self, plan: &Plan, inputs: &Value) -> Walked {
+        let mut env = Env { vars: plan.initial(inputs), locals: Vec::new() };
+        let place = Place { path: Path::root(), text: plan.text, nesting: 0, depth: 0 };
+        match self.step_at(&plan.root, &mut env, place).await {
+            Err(Halt::Return(output)) => Ok(output),
+            walked => walked,
+        }
+    }
+
+    /// Runs a child of `place`, and lets its output take effect.
+    fn child<'a>(&'a self, step: &'a Step, env: &'a mut Env, place: &'a Place) -> Boxed<'a, Walked> {
+        self.step_at(step, env, place.at(place.path.child(&step.key)))
+    }
+
+    /// Runs a step whose path is `place`, and lets its output take effect.
+    fn step_at<'a>(&'a self, step: &'a Step, env: &'a mut Env, place: Place) -> Boxed<'a, Walked> {
+        Box::pin(async move {
+            let (walked, names) = self.unwritten(step, env, place).await;
+            let Walk::Ran(output) = walked? else { return Ok(None) };
+            write(step, names, output.as_ref(), env);
+            Ok(output)
+        })
+    }
+
+    /// Runs a step without letting its output take effect; also the variables it will write, whose names are read
+    /// before the step runs.
+    async fn unwritten(&self, step: &Step, env: &mut Env, place: Place) -> (Result<Walk, Halt>, Vec<String>) {
+        match self.prepare(step, env, &place) {
+            Err(halt) => (Err(halt), Vec::new()),
+            Ok(None) => (Ok(Walk::Skipped), Vec::new()),
+            Ok(Some(names)) => (self.guarded(step, env, place).await, names),
+        }
+    }
+
+    /// Looks at limits and the condition; the names to write, or `None` if the step is skipped.
+    fn prepare(&self, step: &Step, env: &Env, place: &Place) -> Result<Option<Vec<String>>, Halt> {
+        if place.nesting > self.limits.nesting {
+            let message = format!("steps are nested more than {} levels deep", self.limits.nesting);
+            return Err(Halt::Fatal(StepError::new(Code::LimitNesting, message), place.path.clone()));
+        }
+        let fail = |error| Halt::Failed(error, place.path.clone());
+        if let Some(condition) = &step.condition
+            && !condition.is_true(env, None).map_err(fail)?
+        {
+            self.emit(place, 0, Event::StepSkipped { reason: "its condition does not hold".into() })?;
+            return Ok(None);
+        }
+        let names = step.writes.iter().map(|write| Ok(write.name.resolve(env, place.text)?.names_only()));
+        names.collect::<Result<_, StepError>>().map(Some).map_err(fail)
+    }
+
+    /// Runs a step and applies its error policy, where the step is a composite; leaves do that themselves, attempt by
+    /// attempt.
+    async fn guarded(&self, step: &Step, env: &mut Env, place: Place) -> Result<Walk, Halt> {
+        let walked = self.walk(step, env, &place).await;
+        match walked {
+            Ok(output) => Ok(Walk::Ran(output)),
+            Err(Halt::Failed(error, at)) if step.policy.on_error == OnError::Continue => {
+                if at != place.path || !is_leaf(&step.kind) {
+                    self.emit(&place, 0, Event::StepFailed { error, then: AfterFailure::Continue })?;
+                }
+                Ok(Walk::Skipped)
+            }
+            Err(halt) => Err(halt),
+        }
+    }
+
+    async fn walk(&self, step: &Step, env: &mut Env, place: &Place) -> Walked {
+        let inner = Place { nesting: place.nesting + 1, ..place.clone() };
+        match &step.kind {
+            Kind::Sequence(steps) => self.sequence(steps, env, &inner).await,
+            Kind::Parallel(members) => self.parallel(members, env, &inner).await,
+            Kind::Dag(nodes) => self.dag(nodes, env, &inner).await,
+            Kind::Machine(machine) => self.machine(machine, env, &inner).await,
+            Kind::Loop(looped) => self.repeat(looped, env, &inner).await,
+            Kind::Branch { arms, otherwise } => self.branch(arms, otherwise.as_deref(), env, &inner).await,
+            Kind::Return(step) => self.step_at(step, env, inner).await.and_then(|output| Err(Halt::Return(output))),
+            Kind::Subflow(subflow) => self.subflow(subflow, env, &inner).await,
+            Kind::Agent(agent) => self.agent(step, agent, env, &inner).await,
+            Kind::Assign(rows) => self.assign(rows, env, place),
+            Kind::Fail { .. }
+            | Kind::Generate(_)
+            | Kind::Http(_)
+            | Kind::Scrape(_)
+            | Kind::Call(_)
+            | Kind::Python { .. }
+            | Kind::Memory(_)
+            | Kind::Ask { .. }
+            | Kind::Wait { .. } => self.leaf(step, env, place).await,
+        }
+    }
+
+    fn emit(&self, place: &Place, attempt: u32, event: Event) -> Result<(), Halt> {
+        let emitted = self.log.emit(&place.path, attempt, event);
+        emitted.map(|_| ()).map_err(|error| Halt::Fatal(error, place.path.clone()))
+    }
+
+    /// Notes that a composite is done; its output follows from its parts and is not stored again.
+    fn finished(&self, place: &Place, output: Option<Value>) -> Result<(), Halt> {
+        self.emit(place, 0, Event::StepFinished { output, usage: None, memory: None })
+    }
+}
+
+/// What became of a step that did not halt.
+enum Walk {
+    Ran(Option<Value>),
+    Skipped,
+}
+
+fn is_leaf(kind: &Kind) -> bool {
+    kind.children().is_empty() && !matches!(kind, Kind::Agent(_) | Kind::Assign(_))
+}
+
+/// Lets a step's output take effect.
+fn write(step: &Step, names: Vec<String>, output: Option<&Value>, env: &mut Env) {
+    for (write, name) in step.writes.iter().zip(names) {
+        if name.is_empty() {
+            continue;
+        }
+        match (output, write.merge) {
+            (Some(value), Merge::Replace) => env.vars.set(name.into(), value.clone()),
+            (Some(value), Merge::Append) => env.vars.append(name.into(), value.clone()),
+            (None, Merge::Replace) => env.vars.remove(&name),
+            (None, Merge::Append) => {}
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! A run's side of the journal: events waiting to be stored, and the record that a resume or replay follows.
+//!
+//! Live, an event is stored before anyone sees it, and what happens between two suspensions of the run is stored
+//! together: the finish of one step and the start of the next are one commit. Following a record, every event that the
+//! interpreter produces is found there by path, attempt and name and compared; recorded outcomes are handed over in the
+//! order in which they happened, one at a time, so that replay does not depend on the order of polling.
+
+use std::collections::{BTreeSet, HashMap};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::{AfterFailure, Event, Record, Resolution};
+use flowloom_core::path::Path;
+use flowloom_core::request::Usage;
+use flowloom_core::value::Value;
+
+use crate::effects::Clock;
+use crate::journal::{Append, Journal, Lease, Wish};
+use crate::publish::Publisher;
+
+/// How far a run may go beyond its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Performs what is not recorded.
+    Live,
+    /// Performs nothing; ends where the record ends.
+    Replay,
+}
+
+/// Shared by the interpreter and the driver of one run.
+pub(crate) struct RunLog {
+    pub(crate) lease: Lease,
+    pub(crate) mode: Mode,
+    clock: Arc<dyn Clock>,
+    journal: Arc<dyn Journal>,
+    pub(crate) publisher: Publisher,
+    immediate: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next_seq: u64,
+    durable: u64,
+    pending: Vec<Arc<Record>>,
+    stored: Vec<Arc<Record>>,
+    waiters: Vec<(u64, Waker)>,
+    failure: Option<StepError>,
+    recorded: HashMap<Key, Arc<Record>>,
+    outcomes: BTreeSet<u64>,
+    delivered: u64,
+    turns: HashMap<u64, Waker>,
+    live: bool,
+    live_waiters: Vec<Waker>,
+    active: usize,
+    timers: usize,
+    uncertain: usize,
+    parked: HashMap<Path, (u32, Waker)>,
+    answers: HashMap<Path, Value>,
+    resolutions: HashMap<(Path, u32), Resolution>,
+}
+
+type Key = (Path, u32, &'static str);
+
+/// What the record says became of an attempt.
+pub(crate) enum Recorded {
+    Finished { output: Option<Value>, usage: Option<Usage> },
+    Failed { error: StepError, then: AfterFailure },
+}
+
+/// Whether an event was in the record already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Emitted {
+    New,
+    Recorded,
+}
+
+impl RunLog {
+    /// The log of a run whose record so far is `records` (empty for a new run).
+    pub(crate) fn new(
+        lease: Lease,
+        mode: Mode,
+        clock: Arc<dyn Clock>,
+        journal: Arc<dyn Journal>,
+        records: Vec<Arc<Record>>,
+    ) -> RunLog {
+        let mut state = State { next_seq: 1, ..State::default() };
+        for record in &records {
+            state.learn(record);
+        }
+        state.durable = state.next_seq - 1;
+        state.live = state.outcomes.is_empty();
+        state.stored = records;
+        let immediate = journal.is_immediate();
+        RunLog { lease, mode, clock, journal, publisher: Publisher::default(), immediate, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an event, or finds it in the record. An error if the record says something else.
+    pub(crate) fn emit(&self, path: &Path, attempt: u32, event: Event) -> Result<Emitted, StepError> {
+        let mut state = self.state();
+        if !state.recorded.is_empty()
+            && let Some(record) = state.recorded.remove(&(path.clone(), attempt, event.name()))
+        {
+            return compare(&record, &event).map(|()| Emitted::Recorded);
+        }
+        if self.mode == Mode::Replay {
+            let message = format!("the record has no {} at {path}, attempt {attempt}", event.name());
+            return Err(StepError::new(Code::ReplayDivergence, message));
+        }
+        let (seq, at) = (state.next_seq, self.clock.now_ms());
+        state.next_seq += 1;
+        let record = Record { run: self.lease.run, seq, at, path: path.clone(), attempt, event };
+        state.pending.push(Arc::new(record));
+        Ok(Emitted::New)
+    }
+
+    /// Adds an event that comes from outside the interpreter.
+    pub(crate) fn note(&self, path: &Path, attempt: u32, event: Event) {
+        if self.mode == Mode::Live {
+            let mut state = self.state();
+            let (seq, at) = (state.next_seq, self.clock.now_ms());
+            state.next_seq += 1;
+            let record = Arc::new(Record { run: self.lease.run, seq, at, path: path.clone(), attempt, event });
+            state.pending.push(record);
+        }
+    }
+
+    /// The recorded outcome of an attempt, once it is its turn; `None` if there is none.
+    pub(crate) async fn outcome(&self, path: &Path, attempt: u32) -> Option<Recorded> {
+        let record = {
+            let mut state = self.state();
+            if state.recorded.is_empty() {
+                return None;
+            }
+            let names = ["step_finished", "step_failed"];
+            names.iter().find_map(|name| state.recorded.remove(&(path.clone(), attempt, *name)))?
+        };
+        poll_fn(|context| {
+            let mut state = self.state();
+            if state.delivered >= record.seq || !state.outcomes.contains(&record.seq) {
+                return Poll::Ready(());
+            }
+            state.turns.insert(record.seq, context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        match &record.event {
+            Event::StepFinished { output, usage, .. } => {
+                Some(Recorded::Finished { output: output.clone(), usage: *usage })
+            }
+            Event::StepFailed { error, then } => Some(Recorded::Failed { error: error.clone(), then: then.clone() }),
+            _ => None,
+        }
+    }
+
+    /// Whether the record holds an event of this kind.
+    pub(crate) fn has(&self, path: &Path, attempt: u32, name: &'static str) -> bool {
+        let state = self.state();
+        !state.recorded.is_empty() && state.recorded.contains_key(&(path.clone(), attempt, name))
+    }
+
+    /// Takes an event of this kind out of the record.
+    pub(crate) fn take(&self, path: &Path, attempt: u32, name: &'static str) -> Option<Arc<Record>> {
+        self.state().recorded.remove(&(path.clone(), attempt, name))
+    }
+
+    /// Ready when every recorded outcome has been handed over: nothing may be performed before that.
+    pub(crate) async fn live(&self) {
+        poll_fn(|context| {
+            let mut state = self.state();
+            if state.live {
+                return Poll::Ready(());
+            }
+            state.live_waiters.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Ready when everything added so far is stored.
+    pub(crate) async fn durable(&self) -> Result<(), StepError> {
+        if self.immediate {
+            return self.store_now();
+        }
+        let seq = self.state().next_seq - 1;
+        poll_fn(|context| {
+            let mut state = self.state();
+            if let Some(error) = &state.failure {
+                return Poll::Ready(Err(error.clone()));
+            }
+            if state.durable >= seq {
+                return Poll::Ready(Ok(()));
+            }
+            state.waiters.push((seq, context.waker().clone()));
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Stores what is pending in a journal that answers at once.
+    pub(crate) fn store_now(&self) -> Result<(), StepError> {
+        match self.submit() {
+            None => Ok(()),
+            Some((records, Append::Done(result))) => self.stored(&records, result),
+            // A journal that says it is immediate never gets here.
+            Some((_, Append::Later(_))) => Err(StepError::new(Code::StoreFailed, "the journal did not answer")),
+        }
+    }
+
+    /// Hands what is pending to the journal.
+    pub(crate) fn submit(&self) -> Option<(Vec<Arc<Record>>, Append)> {
+        let records = std::mem::take(&mut self.state().pending);
+        if records.is_empty() {
+            return None;
+        }
+        let append = self.journal.append(self.lease, records.clone());
+        Some((records, append))
+    }
+
+    /// Notes that records are stored (or could not be), and tells subscribers.
+    pub(crate) fn stored(&self, records: &[Arc<Record>], result: Result<(), StepError>) -> Result<(), StepError> {
+        let mut state = self.state();
+        if let Err(error) = result {
+            state.failure = Some(error.clone());
+            state.waiters.drain(..).for_each(|(_, waker)| waker.wake());
+            return Err(error);
+        }
+        if let Some(last) = records.last() {
+            state.durable = last.seq;
+        }
+        state.stored.extend_from_slice(records);
+        let durable = state.durable;
+        let mut woken = Vec::new();
+        state.waiters.retain(|(seq, waker)| {
+            let ready = *seq <= durable;
+            if ready {
+                woken.push(waker.clone());
+            }
+            !ready
+        });
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        self.publisher.publish(records);
+        Ok(())
+    }
+
+    /// Everything stored, in order.
+    pub(crate) fn records(&self) -> Vec<Arc<Record>> {
+        self.state().stored.clone()
+    }
+
+    /// Hands over the next recorded outcome, then opens the way for live work; `false` when nothing is left to do.
+    pub(crate) fn deliver(&self) -> bool {
+        let mut state = self.state();
+        let woken: Vec<Waker> = match state.outcomes.pop_first() {
+            Some(seq) => {
+                state.delivered = seq;
+                state.turns.remove(&seq).into_iter().collect()
+            }
+            // Live work starts only after the last outcome has had its effect, so that it cannot overtake it.
+            None if !state.live => {
+                state.live = true;
+                std::mem::take(&mut state.live_waiters)
+            }
+            None => return false,
+        };
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        true
+    }
+
+    /// Events of the record that the interpreter has not produced, of those it must produce.
+    pub(crate) fn left_over(&self) -> Option<Arc<Record>> {
+        let state = self.state();
+        let left = state.recorded.values().filter(|record| record.event.is_interpreted());
+        left.min_by_key(|record| record.seq).cloned()
+    }
+
+    /// Counts an effect (or a pause between attempts) as under way until the guard is dropped.
+    pub(crate) fn activity(self: &Arc<RunLog>) -> Activity {
+        self.state().active += 1;
+        Activity { log: self.clone() }
+    }
+
+    /// Counts a wait for a time until the guard is dropped.
+    pub(crate) fn timer(self: &Arc<RunLog>) -> Timer {
+        self.state().timers += 1;
+        Timer { log: self.clone() }
+    }
+
+    /// Whether a branch waits for a time.
+    pub(crate) fn has_timers(&self) -> bool {
+        self.state().timers > 0
+    }
+
+    /// Whether nothing is under way but waiting for people, times or decisions.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.active == 0 && state.pending.is_empty() && state.live
+    }
+
+    /// Whether an uncertain effect waits for a decision.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.state().uncertain > 0
+    }
+
+    /// The answer to the question at `path`, as soon as there is one.
+    pub(crate) async fn answer(&self, path: &Path, attempt: u32) -> Value {
+        self.parked(path, attempt, |state| state.answers.get(path).cloned()).await
+    }
+
+    /// The decision about the uncertain effect at `path`, as soon as there is one.
+    pub(crate) async fn resolution(&self, path: &Path, attempt: u32) -> Resolution {
+        let waits = !self.state().resolutions.contains_key(&(path.clone(), attempt));
+        self.state().uncertain += usize::from(waits);
+        let how = self.parked(path, attempt, |state| state.resolutions.get(&(path.clone(), attempt)).cloned()).await;
+        self.state().uncertain -= usize::from(waits);
+        how
+    }
+
+    async fn parked<T>(&self, path: &Path, attempt: u32, mut take: impl FnMut(&mut State) -> Option<T>) -> T {
+        poll_fn(|context| {
+            let mut state = self.state();
+            match take(&mut state) {
+                Some(found) => Poll::Ready(found),
+                None => {
+                    state.parked.insert(path.clone(), (attempt, context.waker().clone()));
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Never ready: a branch whose effect was abandoned waits here to be dropped.
+    pub(crate) async fn forever(&self) {
+        std::future::pending::<()>().await;
+    }
+
+    /// Takes a wish about a waiting step into the record and wakes the step. A wish that nothing waits for is dropped:
+    /// an answer is accepted once.
+    pub(crate) fn obey(&self, wish: Wish) {
+        let path = match &wish {
+            Wish::Cancel { .. } => return,
+            Wish::Answer { path, .. } | Wish::Resolve { path, .. } => path.clone(),
+        };
+        let Some((attempt, waker)) = self.state().parked.remove(&path) else { return };
+        match wish {
+            Wish::Cancel { .. } => {}
+            Wish::Answer { value, by, .. } => {
+                self.note(&path, attempt, Event::Answered { value: value.clone(), by });
+                self.state().answers.insert(path, value);
+            }
+            Wish::Resolve { how, by, .. } => {
+                self.note(&path, attempt, Event::Resolved { how: how.clone(), by });
+                self.state().resolutions.insert((path, attempt), how);
+            }
+        }
+        waker.wake();
+    }
+
+    /// Whether events can still be stored.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state().failure.is_none()
+    }
+
+    /// The time.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+}
+
+impl State {
+    /// Takes a record of an earlier turn in.
+    fn learn(&mut self, record: &Arc<Record>) {
+        self.next_seq = record.seq + 1;
+        match &record.event {
+            Event::Answered { value, .. } => {
+                self.answers.insert(record.path.clone(), value.clone());
+            }
+            Event::Resolved { how, .. } => {
+                self.resolutions.insert((record.path.clone(), record.attempt), how.clone());
+            }
+            _ => {}
+        }
+        let key = (record.path.clone(), record.attempt, record.event.name());
+        // Composites report under attempt 0 and have no outcome to hand over.
+        let is_outcome = matches!(record.event, Event::StepFinished { .. } | Event::StepFailed { .. });
+        if is_outcome && record.attempt > 0 {
+            self.outcomes.insert(record.seq);
+        }
+        self.recorded.insert(key, record.clone());
+    }
+}
+
+/// Whether the event that the interpreter produces is the recorded one.
+fn compare(record: &Record, event: &Event) -> Result<(), StepError> {
+    if record.event == *event {
+        return Ok(());
+    }
+    let (was, is) = match (&record.event, event) {
+        (Event::StepStarted { target: was, hash: old, .. }, Event::StepStarted { target: is, hash: new, .. }) => {
+            if old == new {
+                return Ok(());
+            }
+            (format!("a request to {was} ({old})"), format!("a request to {is} ({new})"))
+        }
+        (was, is) => (format!("{was:?}"), format!("{is:?}")),
+    };
+    let message = format!("at {}, the record has {was}, and this run asks for {is}", record.path);
+    Err(StepError::new(Code::ReplayDivergence, message))
+}
+
+/// Something is under way while this lives.
+pub(crate) struct Activity {
+    log: Arc<RunLog>,
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        self.log.state().active -= 1;
+    }
+}
+
+/// A branch waits for a time while this lives.
+pub(crate) struct Timer {
+    log: Arc<RunLog>,
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.log.state().timers -= 1;
+    }
+}

@@ -1,0 +1,143 @@
+//! The journal in memory: the first implementation, for tests, benches and runs that need not survive.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::{Event, Record};
+use flowloom_core::id::RunId;
+use flowloom_core::value::Value;
+
+use crate::effects::Boxed;
+use crate::journal::{Append, Journal, Lease, Wish};
+
+/// Journals of any number of runs, gone with the process.
+#[derive(Default)]
+pub struct MemoryJournal {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    runs: HashMap<RunId, Kept>,
+    memory: HashMap<(String, String), Value>,
+    /// Records that are still accepted before the journal "crashes"; for tests.
+    accepts: Option<usize>,
+}
+
+#[derive(Default)]
+struct Kept {
+    epoch: u64,
+    records: Vec<Arc<Record>>,
+}
+
+impl MemoryJournal {
+    /// An empty journal.
+    pub fn new() -> MemoryJournal {
+        MemoryJournal::default()
+    }
+
+    /// Makes every append after the next `records` records fail, as if the process had died there.
+    pub fn crash_after(&self, records: usize) {
+        self.state().accepts = Some(records);
+    }
+
+    /// Works again after [`MemoryJournal::crash_after`].
+    pub fn recover(&self) {
+        self.state().accepts = None;
+    }
+
+    /// The records of a run.
+    pub fn records(&self, run: RunId) -> Vec<Arc<Record>> {
+        self.state().runs.get(&run).map(|kept| kept.records.clone()).unwrap_or_default()
+    }
+
+    /// The runs in it, in order of their ids.
+    pub fn runs(&self) -> Vec<RunId> {
+        let mut runs: Vec<_> = self.state().runs.keys().copied().collect();
+        runs.sort_unstable();
+        runs
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn append(&mut self, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), StepError> {
+        if let Some(accepts) = &mut self.accepts {
+            if records.len() > *accepts {
+                return Err(StepError::new(Code::StoreFailed, "the journal is down"));
+            }
+            *accepts -= records.len();
+        }
+        let Some(kept) = self.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch) else {
+            return Err(StepError::new(Code::OwnershipLost, "another process took the run"));
+        };
+        for record in &records {
+            if let Event::StepFinished { memory: Some(write), .. } = &record.event {
+                let owner = owner_of(kept);
+                self.memory.insert((owner, write.key.clone()), write.value.clone());
+            }
+        }
+        kept.records.extend(records);
+        Ok(())
+    }
+}
+
+fn owner_of(kept: &Kept) -> String {
+    match kept.records.first().map(|record| &record.event) {
+        Some(Event::RunCreated(created)) => created.owner.clone(),
+        _ => String::new(),
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn begin(&self, run: RunId) -> Result<Lease, StepError> {
+        self.state().runs.insert(run, Kept { epoch: 1, records: Vec::new() });
+        Ok(Lease { run, epoch: 1 })
+    }
+
+    fn claim(&self, run: RunId) -> Boxed<'_, Result<Lease, StepError>> {
+        let claimed = match self.state().runs.get_mut(&run) {
+            Some(kept) => {
+                kept.epoch += 1;
+                Ok(Lease { run, epoch: kept.epoch })
+            }
+            None => Err(StepError::new(Code::RunNotFound, format!("there is no run {run}"))),
+        };
+        Box::pin(async move { claimed })
+    }
+
+    fn release(&self, _lease: Lease) {}
+
+    fn append(&self, lease: Lease, records: Vec<Arc<Record>>) -> Append {
+        Append::Done(self.state().append(lease, records))
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {
+        let mut records = self.records(run);
+        records.retain(|record| record.seq > after);
+        Box::pin(async move { Ok(records) })
+    }
+
+    fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>> {
+        let value = self.state().memory.get(&(owner.to_owned(), key.to_owned())).cloned();
+        Box::pin(async move { Ok(value) })
+    }
+
+    fn wishes(&self, _run: RunId) -> Option<Boxed<'static, Vec<Wish>>> {
+        None
+    }
+}
+
+/// Paths that appear in a set of records; handy in tests.
+pub fn paths(records: &[Arc<Record>]) -> HashSet<String> {
+    records.iter().map(|record| record.path.to_string()).collect()
+}

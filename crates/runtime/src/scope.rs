@@ -1,0 +1,70 @@
+//! The only place where a run fans out: children that live and die with their parent's future.
+//!
+//! Nothing is spawned. A run is one task, its branches are polled by it, so a seeded executor can drive all of it, and
+//! dropping the run drops (cancels) everything below.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::future::{Either, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+/// Children that run at the same time, each with an index.
+pub(crate) struct Scope<F: Future + Unpin> {
+    children: FuturesUnordered<Indexed<F>>,
+}
+
+impl<F: Future + Unpin> Scope<F> {
+    pub(crate) fn new() -> Scope<F> {
+        Scope { children: FuturesUnordered::new() }
+    }
+
+    /// Adds a child.
+    pub(crate) fn start(&mut self, index: usize, child: F) {
+        self.children.push(Indexed { index, child });
+    }
+
+    /// The next child to end; `None` when there are none.
+    pub(crate) async fn next(&mut self) -> Option<(usize, F::Output)> {
+        self.children.next().await
+    }
+}
+
+/// The outputs of all children, in their order.
+pub(crate) async fn all<F: Future + Unpin>(children: Vec<F>) -> Vec<F::Output> {
+    let mut scope = Scope::new();
+    let mut outputs: Vec<Option<F::Output>> = children.iter().map(|_| None).collect();
+    for (index, child) in children.into_iter().enumerate() {
+        scope.start(index, child);
+    }
+    while let Some((index, output)) = scope.next().await {
+        outputs[index] = Some(output);
+    }
+    outputs.into_iter().flatten().collect()
+}
+
+/// `work`'s output, or `None` if `limit` is ready first, which drops the work.
+pub(crate) async fn race<T>(
+    work: impl Future<Output = T> + Unpin,
+    limit: impl Future<Output = ()> + Unpin,
+) -> Option<T> {
+    match select(work, limit).await {
+        Either::Left((output, _)) => Some(output),
+        Either::Right(((), _)) => None,
+    }
+}
+
+struct Indexed<F> {
+    index: usize,
+    child: F,
+}
+
+impl<F: Future + Unpin> Future for Indexed<F> {
+    type Output = (usize, F::Output);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let index = self.index;
+        Pin::new(&mut self.child).poll(context).map(|output| (index, output))
+    }
+}

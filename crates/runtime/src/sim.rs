@@ -1,0 +1,106 @@
+//! Virtual time and a seeded single-thread executor: tests of hours run in microseconds, and always the same way.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::effects::{Boxed, Clock};
+
+/// A clock that moves only when everything waits for it.
+#[derive(Clone)]
+pub struct SimClock {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    now_ms: u64,
+    next: u64,
+    sleepers: BTreeMap<(u64, u64), Waker>,
+}
+
+impl SimClock {
+    /// A clock that shows `now_ms`.
+    pub fn new(now_ms: u64) -> SimClock {
+        SimClock { state: Arc::new(Mutex::new(State { now_ms, next: 0, sleepers: BTreeMap::new() })) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a future to its end, moving the clock whenever nothing else is left to do. `None` if it waits for something
+    /// that can never come.
+    pub fn block_on<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        let flag = Arc::new(Flag(AtomicBool::new(false)));
+        let waker = Waker::from(flag.clone());
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return Some(output);
+            }
+            while !flag.0.swap(false, Ordering::Relaxed) {
+                self.advance()?;
+            }
+        }
+    }
+
+    /// Moves the clock to the next sleeper and wakes it.
+    fn advance(&self) -> Option<()> {
+        let mut state = self.state();
+        let ((at, _), waker) = state.sleepers.pop_first()?;
+        state.now_ms = state.now_ms.max(at);
+        drop(state);
+        waker.wake();
+        Some(())
+    }
+}
+
+impl Clock for SimClock {
+    fn now_ms(&self) -> u64 {
+        self.state().now_ms
+    }
+
+    fn sleep_until(&self, at_ms: u64) -> Boxed<'static, ()> {
+        let mut state = self.state();
+        state.next += 1;
+        let key = (at_ms, state.next);
+        Box::pin(Sleep { clock: self.clone(), key })
+    }
+}
+
+struct Sleep {
+    clock: SimClock,
+    key: (u64, u64),
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.clock.state();
+        if state.now_ms >= self.key.0 {
+            return Poll::Ready(());
+        }
+        state.sleepers.insert(self.key, context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        // A timer that lost its race must not move the clock.
+        self.clock.state().sleepers.remove(&self.key);
+    }
+}
+
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

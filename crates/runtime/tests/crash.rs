@@ -1,0 +1,185 @@
+//! Crash a run after every event of its journal, under a thousand schedules, and resume it: the same result, nothing
+//! that was finished done twice, and nothing that must not be sent twice sent by itself.
+
+#[path = "world/plans.rs"]
+mod plans;
+mod world;
+
+use std::sync::Arc;
+
+use flowloom_core::event::{Event, Resolution};
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::plan::Plan;
+use flowloom_core::state::Phase;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_runtime::journal::Wish;
+use flowloom_runtime::memory::MemoryJournal;
+use flowloom_runtime::{Engine, Outcome, Start};
+use world::World;
+
+struct Trial {
+    world: World,
+    journal: Arc<MemoryJournal>,
+    engine: Engine,
+    plan: Arc<Plan>,
+}
+
+impl Trial {
+    fn new(seed: u64, plan: Plan) -> Trial {
+        let world = World::new(seed);
+        let journal = Arc::new(MemoryJournal::new());
+        let engine = Engine::new(world.effects(), journal.clone()).with_ids(|| RunId::new(1, [7; 10]));
+        Trial { world, journal, engine, plan: Arc::new(plan) }
+    }
+
+    fn start(&self) -> Outcome {
+        let start = Start {
+            plan: self.plan.clone(),
+            bundle: Hash::of(b"bundle"),
+            inputs: Value::Null,
+            owner: "local".into(),
+            agent: None,
+            limits: self.plan.limits.clone(),
+        };
+        let run = self.engine.start(start).expect("accepted");
+        self.world.clock.block_on(run.drive()).expect("no deadlock")
+    }
+
+    fn resume(&self, run: RunId) -> Outcome {
+        let plan = self.plan.clone();
+        let resumed = self.engine.resume(run, async |_| Ok(plan));
+        let run = self.world.clock.block_on(resumed).expect("no deadlock").expect("resumable");
+        self.world.clock.block_on(run.drive()).expect("no deadlock")
+    }
+
+    /// Answers and decides until the run is over.
+    fn finish(&self, mut outcome: Outcome) -> Outcome {
+        for _ in 0..10 {
+            let wish = match outcome.state.status {
+                Status::Waiting | Status::Uncertain | Status::Running => open_wish(&outcome),
+                _ => return outcome,
+            };
+            if let Some(wish) = wish {
+                let posted = self.engine.post(outcome.id, wish);
+                self.world.clock.block_on(posted).expect("no deadlock").expect("accepted");
+            }
+            outcome = self.resume(outcome.id);
+        }
+        panic!("the run does not end: {:?}", outcome.state.status)
+    }
+}
+
+fn open_wish(outcome: &Outcome) -> Option<Wish> {
+    let by = "me".to_owned();
+    outcome.state.steps().iter().find_map(|step| match step.phase {
+        Phase::Waiting if step.question.is_some() => {
+            Some(Wish::Answer { path: step.path.clone(), value: "yes".into(), by: by.clone() })
+        }
+        Phase::Uncertain => {
+            let how = Resolution::Value(supplied(&step.path));
+            Some(Wish::Resolve { path: step.path.clone(), how, by: by.clone() })
+        }
+        _ => None,
+    })
+}
+
+/// What the world would have answered at this path.
+fn supplied(path: &Path) -> Value {
+    match path.as_str() {
+        "/fan/post" => Value::map([("to", Value::from("http://example.test/a"))]),
+        path => format!("once:{path}").into(),
+    }
+}
+
+/// Outputs by path, which is what a run is about.
+fn outputs(outcome: &Outcome) -> Vec<(String, Option<Value>)> {
+    let mut outputs: Vec<_> =
+        outcome.state.steps().iter().map(|step| (step.path.to_string(), step.output.clone())).collect();
+    outputs.sort_by(|a, b| a.0.cmp(&b.0));
+    outputs
+}
+
+/// One schedule: runs through, then crashes after every event; the sent effects are checked against the journal.
+fn crash_everywhere(seed: u64, plan: fn() -> Plan, stride: usize) -> usize {
+    let calm = Trial::new(seed, plan());
+    let expected = calm.finish(calm.start());
+    assert_eq!(expected.state.status, Status::Succeeded, "{:?}", expected.state.error);
+    let events = expected.records.len();
+    let mut crashes = 0;
+    for cut in (0..events).skip(seed as usize % stride).step_by(stride) {
+        let trial = Trial::new(seed, plan());
+        trial.journal.crash_after(cut);
+        let broken = trial.start();
+        let recorded = trial.journal.records(broken.id);
+        trial.journal.recover();
+        if recorded.is_empty() {
+            continue;
+        }
+        let sent_before = trial.world.sent.lock().unwrap().clone();
+        let outcome = trial.finish(trial.resume(broken.id));
+        assert_eq!(outcome.state.status, Status::Succeeded, "seed {seed}, cut {cut}: {:?}", outcome.state.error);
+        assert_eq!(outputs(&outcome), outputs(&expected), "seed {seed}, cut {cut}");
+        check_sends(&trial, &sent_before, seed, cut);
+        check_replay(&trial, &outcome);
+        crashes += 1;
+    }
+    crashes
+}
+
+/// An effect is sent once, or once more under the same key if the crash caught it in flight.
+fn check_sends(trial: &Trial, before: &std::collections::BTreeMap<String, u32>, seed: u64, cut: usize) {
+    for (key, count) in trial.world.sent.lock().unwrap().iter() {
+        let allowed = if before.contains_key(key) { 2 } else { 1 };
+        assert!(*count <= allowed, "seed {seed}, cut {cut}: {key} was sent {count} times");
+    }
+}
+
+fn check_replay(trial: &Trial, outcome: &Outcome) {
+    let sent = trial.world.sent.lock().unwrap().clone();
+    let replay = trial.engine.replay(outcome.records.clone(), trial.plan.clone());
+    let replayed = trial.world.clock.block_on(replay).expect("no deadlock").expect("no divergence");
+    assert_eq!(text(&replayed), text(outcome));
+    assert_eq!(*trial.world.sent.lock().unwrap(), sent, "replay sent something");
+}
+
+fn text(outcome: &Outcome) -> String {
+    let lines: Vec<_> =
+        outcome.records.iter().map(|record| serde_json::to_string(&**record).expect("serialisable")).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn a_thousand_schedules_crashed_at_every_event() {
+    let crashes: usize = (0..1000).map(|seed| crash_everywhere(seed, plans::everything, 97)).sum();
+    assert!(crashes > 1000, "{crashes}");
+}
+
+#[test]
+fn one_schedule_crashed_at_each_event() {
+    assert!(crash_everywhere(1, plans::everything, 1) > 100);
+}
+
+#[test]
+fn effects_that_must_not_be_sent_twice_are_not() {
+    for seed in 0..50 {
+        let expected = crash_everywhere(seed, plans::delicate, 1);
+        assert!(expected > 10);
+    }
+}
+
+#[test]
+fn events_survive_their_text_form() {
+    let trial = Trial::new(3, plans::everything());
+    let outcome = trial.start();
+    for record in &outcome.records {
+        let json = serde_json::to_string(&**record).expect("serialisable");
+        let read: flowloom_core::Record = serde_json::from_str(&json).expect("readable");
+        assert_eq!(read, **record, "{json}");
+        let data = record.event.data().expect("serialisable");
+        let again = Event::from_parts(record.event.name(), data.as_deref()).expect("readable");
+        assert_eq!(again, record.event);
+    }
+}

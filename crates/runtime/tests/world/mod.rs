@@ -1,0 +1,156 @@
+//! A scripted world for the runtime's tests: seeded latencies on virtual time, and a count of what reached it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hasher;
+use flowloom_core::http::{HttpReply, HttpRequest};
+use flowloom_core::plan::EffectClass;
+use flowloom_core::request::{CallRequest, GenerateRequest, Generated, PythonRequest, ScrapeRequest, ToolCall, Usage};
+use flowloom_core::value::Value;
+use flowloom_runtime::effects::{self, Clock, Context, Effects, Functions, Http, Model, Price, Reply, Scraper};
+use flowloom_runtime::sim::SimClock;
+
+/// Everything a run of the tests touches.
+#[derive(Clone)]
+pub struct World {
+    pub clock: SimClock,
+    seed: u64,
+    /// Sends by idempotency key.
+    pub sent: Arc<Mutex<BTreeMap<String, u32>>>,
+    /// Answers by idempotency key: an effect is decided by its place, so that a resend gives the same.
+    pub failures: u64,
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        World { clock: SimClock::new(1_000_000), seed, sent: Arc::default(), failures: 0 }
+    }
+
+    pub fn effects(&self) -> Effects {
+        let world = Arc::new(self.clone());
+        Effects {
+            model: world.clone(),
+            http: world.clone(),
+            scraper: world.clone(),
+            functions: world.clone(),
+            code: world,
+            clock: Arc::new(self.clock.clone()),
+        }
+    }
+
+    /// Latency of an attempt: 0 to 15 ms, by seed and place.
+    async fn arrive(&self, context: &Context) {
+        *self.sent.lock().unwrap().entry(context.key.clone()).or_default() += 1;
+        let hash = Hasher::new().number(self.seed).text(context.path.as_str()).finish();
+        let latency = u64::from(hash.bytes()[0] % 16);
+        if latency > 0 {
+            self.clock.sleep_until(self.clock.now_ms() + latency).await;
+        }
+    }
+}
+
+impl Model for World {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+        Ok(named.unwrap_or("test:model").to_owned())
+    }
+
+    fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated> {
+        Box::pin(async move {
+            self.arrive(context).await;
+            context.deltas.push(&context.path, context.attempt, "answer");
+            let said = request.messages.last().map(|message| message.content.clone()).unwrap_or_default();
+            let first_round = !request.tools.is_empty() && request.messages.len() == 1;
+            let tool_calls = if first_round {
+                let arguments = Value::map([("n", Value::from(1))]);
+                let known = ToolCall { id: "c1".into(), name: "add".into(), arguments };
+                let unknown = ToolCall { id: "c2".into(), name: "rm".into(), arguments: Value::Null };
+                vec![known, unknown]
+            } else {
+                Vec::new()
+            };
+            let usage = Usage { input_tokens: 10, output_tokens: 5, micro_usd: Some(3) };
+            Ok(Generated { text: Some(format!("M({said})")), tool_calls, usage })
+        })
+    }
+
+    fn window(&self, _model: &str) -> u64 {
+        20
+    }
+
+    fn count_tokens(&self, _model: &str, text: &str) -> u64 {
+        text.len() as u64 / 4
+    }
+
+    fn default_max_tokens(&self, _model: &str) -> u64 {
+        100
+    }
+
+    fn price(&self, _model: &str) -> Option<Price> {
+        Some(Price { input: 1_000_000, output: 2_000_000 })
+    }
+}
+
+impl Http for World {
+    fn send<'a>(&'a self, request: &'a HttpRequest, context: &'a Context) -> Reply<'a, HttpReply> {
+        Box::pin(async move {
+            self.arrive(context).await;
+            let body = format!("{{\"to\":\"{}\"}}", request.url.names_only());
+            Ok(HttpReply { status: 200, headers: Vec::new(), body })
+        })
+    }
+}
+
+impl Scraper for World {
+    fn fetch<'a>(&'a self, _request: &'a ScrapeRequest, context: &'a Context) -> Reply<'a, String> {
+        Box::pin(async move {
+            self.arrive(context).await;
+            Ok("a page of text that is long enough to need a summary, since the window is small".to_owned())
+        })
+    }
+
+    fn select(&self, html: &str, _selector: &str) -> Result<Vec<String>, StepError> {
+        Ok(vec![html.to_owned()])
+    }
+}
+
+impl Functions for World {
+    fn class(&self, request: &CallRequest) -> EffectClass {
+        if request.function.starts_with("once") { EffectClass::AtMostOnce } else { EffectClass::AtLeastOnce }
+    }
+
+    fn permit(&self, agent: &str, function: &str) -> Result<(), StepError> {
+        match agent {
+            "root" => Ok(()),
+            _ => Err(StepError::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}"))),
+        }
+    }
+
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+        Box::pin(async move {
+            match &*request.function {
+                "hang" => self.clock.sleep_until(u64::MAX).await,
+                _ => self.arrive(context).await,
+            }
+            match &*request.function {
+                "flaky" if context.attempt < 3 => {
+                    Err(StepError::passing(Code::FunctionFailed, format!("flaky {}", context.attempt)))
+                }
+                "broken" => Err(StepError::new(Code::FunctionFailed, "broken")),
+                "big" => Ok("x".repeat(1000).into()),
+                name => Ok(format!("{name}:{}", context.path).into()),
+            }
+        })
+    }
+}
+
+impl effects::Code for World {
+    fn python<'a>(&'a self, request: &'a PythonRequest, context: &'a Context) -> Reply<'a, Value> {
+        Box::pin(async move {
+            self.arrive(context).await;
+            Ok(request.inputs.clone())
+        })
+    }
+}

@@ -1,0 +1,233 @@
+//! Plans built by hand, one for every kind of step: two formats use few of them, and the journal must be right for all.
+
+use std::sync::Arc;
+
+use flowloom_core::expr::Expr;
+use flowloom_core::http::{Body, HttpSpec};
+use flowloom_core::limits::Limits;
+use flowloom_core::path::Key;
+use flowloom_core::plan::*;
+use flowloom_core::render::Style;
+use flowloom_core::request::{Capture, GenerateOptions, Role, ToolDeclaration};
+use flowloom_core::template::{Data, Missing, Part, Ref, Template, TextRules};
+use flowloom_core::value::{Map, Value};
+
+pub const RULES: TextRules =
+    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::Json, keeps_type: false };
+
+pub fn plan(root: Step) -> Plan {
+    Plan {
+        format: Format::Steps,
+        name: "test".into(),
+        description: String::new(),
+        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+        text: RULES,
+        limits: Limits::default(),
+        functions: Vec::new(),
+        root,
+    }
+}
+
+pub fn reference(name: &str) -> Ref {
+    Ref { name: name.into(), path: Vec::new(), source: format!("{{{name}}}").into() }
+}
+
+pub fn text(name: &str) -> Template {
+    Template { parts: vec![Part::Text("see ".into()), Part::Ref(reference(name))] }
+}
+
+pub fn step(key: &str, kind: Kind) -> Step {
+    let mut step = Step::new(Key::named(key).expect("clean"), kind);
+    step.writes = vec![Write::to(key)];
+    step
+}
+
+pub fn call(key: &str, function: &str) -> Step {
+    let call = Call { function: function.into(), prompt: text("last"), extra: Vec::new() };
+    let mut step = step(key, Kind::Call(call));
+    step.writes.push(Write::to("last"));
+    step
+}
+
+pub fn sequence(key: &str, steps: Vec<Step>) -> Step {
+    step(key, Kind::Sequence(steps))
+}
+
+fn generate() -> Generate {
+    Generate {
+        model: None,
+        thread: Some("talk".into()),
+        messages: vec![(Role::User, Data::Text(text("last")))],
+        schema: None,
+        options: GenerateOptions::default(),
+    }
+}
+
+fn http(key: &str, method: &str) -> Step {
+    let url = Template::literal("http://example.test/a");
+    let body = Body::Text(text("last"));
+    step(key, Kind::Http(HttpSpec { method: Template::literal(method), url, headers: Vec::new(), body }))
+}
+
+fn retried(key: &str, function: &str) -> Step {
+    let mut step = call(key, function);
+    step.policy.retry = Some(RetryRule { max: 3, base_ms: 100, cap_ms: 10_000 });
+    step.policy.timeout_ms = Some(1000);
+    step
+}
+
+fn continued(mut step: Step) -> Step {
+    step.policy.on_error = OnError::Continue;
+    step
+}
+
+fn looped(body: Step) -> Step {
+    step(
+        "rounds",
+        Kind::Loop(Loop {
+            body: Box::new(body),
+            until: None,
+            test: LoopTest::After,
+            max: 3,
+            exhausted: Exhausted::Succeed,
+            counter: Some("index".into()),
+            output: LoopOutput::All,
+        }),
+    )
+}
+
+fn machine() -> Step {
+    let edge = |from, to, condition| Edge { from, to, condition };
+    let second_visit = Expr::Contains(Box::new(Expr::Output), "#2".into());
+    step(
+        "walk",
+        Kind::Machine(Machine {
+            nodes: vec![call("ping", "f"), call("pong", "f")],
+            entry: 0,
+            edges: vec![edge(0, Some(1), None), edge(1, None, Some(second_visit)), edge(1, Some(0), None)],
+            max_visits: 15,
+        }),
+    )
+}
+
+fn dag() -> Step {
+    let node = |step, needs| DagNode { step, needs };
+    step(
+        "dag",
+        Kind::Dag(vec![
+            node(call("a", "f"), vec![]),
+            node(continued(call("bad", "broken")), vec![]),
+            node(call("b", "f"), vec![0]),
+            node(call("never", "f"), vec![1, 0]),
+            node(call("c", "f"), vec![0, 2]),
+        ]),
+    )
+}
+
+fn agent() -> Step {
+    let parameters = Value::map([("required", Value::list(vec!["n".into()]))]);
+    let declaration = ToolDeclaration { name: "add".into(), description: "adds".into(), parameters };
+    step(
+        "agent",
+        Kind::Agent(Agent {
+            generate: Generate { thread: None, ..generate() },
+            tools: vec![AgentTool { declaration, function: "f".into(), needs_approval: false }],
+            max_rounds: 4,
+        }),
+    )
+}
+
+fn scrape() -> Step {
+    let url = Template::literal("http://example.test/page");
+    step("page", Kind::Scrape(Scrape { url, capture: Capture::Text, selector: None, summarize: true }))
+}
+
+fn memory(key: &str, operation: MemoryOperation) -> Step {
+    let prompt = Template::literal("{\"key\":\"k\",\"value\":7}");
+    step(key, Kind::Memory(MemoryStep { operation, prompt }))
+}
+
+fn branch() -> Step {
+    let is_set = Expr::Ref(reference("first"));
+    step(
+        "choice",
+        Kind::Branch {
+            arms: vec![(Expr::Not(Box::new(is_set)), call("no", "f")), (Expr::Constant(true.into()), call("yes", "f"))],
+            otherwise: None,
+        },
+    )
+}
+
+fn subflow() -> Step {
+    let inner = plan(sequence("inner", vec![call("x", "f"), step("end", Kind::Return(Box::new(call("y", "f"))))]));
+    step("sub", Kind::Subflow(Subflow { plan: Arc::new(inner), inputs: Data::Constant(Value::Null) }))
+}
+
+fn python() -> Step {
+    let inputs = Data::Text(text("last"));
+    step("block", Kind::Python { source: "code".into(), inputs, effect: EffectClass::AtLeastOnce })
+}
+
+fn ask() -> Step {
+    step("ask", Kind::Ask { question: text("last"), schema: None })
+}
+
+/// A plan with every kind of step that needs no person.
+pub fn everything() -> Plan {
+    plan(sequence(
+        "all",
+        vec![
+            step(
+                "set",
+                Kind::Assign(vec![Assignment {
+                    name: Template::literal("last"),
+                    value: Data::Constant("start".into()),
+                    only_if_falsy: true,
+                }]),
+            ),
+            call("first", "f"),
+            step("generate", Kind::Generate(generate())),
+            http("get", "GET"),
+            scrape(),
+            memory("remember", MemoryOperation::Set),
+            memory("recall", MemoryOperation::Get),
+            step(
+                "fan",
+                Kind::Parallel(vec![
+                    call("p1", "f"),
+                    sequence("p2", vec![call("q1", "f"), call("q2", "f")]),
+                    retried("p3", "flaky"),
+                    continued(call("p4", "broken")),
+                    looped(sequence("body", vec![call("in", "f"), retried("again", "flaky")])),
+                ]),
+            ),
+            dag(),
+            machine(),
+            branch(),
+            subflow(),
+            agent(),
+            python(),
+            step("pause", Kind::Wait { duration_ms: 60_000 }),
+            call("last-call", "f"),
+        ],
+    ))
+}
+
+/// A plan with effects that must not be sent twice, and a person.
+pub fn delicate() -> Plan {
+    plan(sequence(
+        "delicate",
+        vec![
+            call("first", "f"),
+            step(
+                "fan",
+                Kind::Parallel(vec![
+                    http("post", "POST"),
+                    sequence("talk", vec![ask(), call("after", "once")]),
+                    call("other", "f"),
+                ]),
+            ),
+            call("end", "f"),
+        ],
+    ))
+}
