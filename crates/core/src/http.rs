@@ -107,7 +107,11 @@ impl Body {
             }
             Body::JsonText(template) => {
                 content_type(headers, "application/json");
-                template.resolve(scope, rules)?.map_text(mend_json).map(Some)
+                let text = template.resolve(scope, rules)?;
+                // An empty body, and a body of `null`, is no body (spec/flow.md 1.5).
+                let mended = if text.pieces().is_empty() { text } else { text.map_text(mend_json)? };
+                let is_nothing = mended.pieces().is_empty() || mended.names_only() == "null";
+                Ok((!is_nothing).then_some(mended))
             }
             Body::JsonValue(data) => {
                 content_type(headers, "application/json");

@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod args;
+pub mod bind;
 pub mod budget;
 pub mod code;
 pub mod diagnostic;

@@ -58,6 +58,8 @@ impl Format {
 pub struct Plan {
     /// Where it came from.
     pub format: Format,
+    /// The id that the definition gives itself.
+    pub id: Option<String>,
     /// Its name.
     pub name: String,
     /// What it is for.
@@ -198,8 +200,8 @@ pub enum OnError {
 /// A place that takes a step's output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// The variable. An empty name, once resolved, takes nothing.
-    pub name: Template,
+    /// The variable: the first of these names that is not empty. If all are, nothing is written.
+    pub names: Vec<Template>,
     /// How the output joins what is there.
     pub merge: Merge,
 }
@@ -207,7 +209,7 @@ pub struct Write {
 impl Write {
     /// Replaces the variable `name`.
     pub fn to(name: &str) -> Write {
-        Write { name: Template::literal(name), merge: Merge::Replace }
+        Write { names: vec![Template::literal(name)], merge: Merge::Replace }
     }
 }
 

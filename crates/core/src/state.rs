@@ -13,6 +13,8 @@ use crate::value::Value;
 /// What the events of a run add up to.
 #[derive(Clone, Debug)]
 pub struct RunState {
+    /// The run.
+    pub run: Option<crate::id::RunId>,
     /// What it was created with.
     pub created: Option<Arc<RunCreated>>,
     /// Where it stands.
@@ -84,6 +86,7 @@ pub enum Phase {
 impl Default for RunState {
     fn default() -> RunState {
         RunState {
+            run: None,
             created: None,
             status: Status::Queued,
             created_at: 0,
@@ -109,6 +112,7 @@ impl RunState {
     /// Adds one event.
     pub fn apply(&mut self, record: &Record) {
         self.seq = record.seq;
+        self.run = Some(record.run);
         match &record.event {
             Event::RunCreated(created) => {
                 self.created = Some(Arc::new((**created).clone()));

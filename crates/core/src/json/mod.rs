@@ -5,7 +5,7 @@ mod repair;
 
 use std::sync::Arc;
 
-pub use parse::{Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_node};
+pub use parse::{Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_literal, parse_node};
 pub use repair::read_lenient;
 
 use crate::diagnostic::Span;

@@ -152,6 +152,16 @@ impl Build for Nodes {
     }
 }
 
+/// Reads an object literal as JavaScript writes it (bare keys, single quotes, trailing commas, comments) that starts at
+/// byte `start` of `text`; what follows it is not looked at.
+pub fn parse_literal(text: &str, start: usize) -> Result<(Node, Vec<Duplicate>), JsonError> {
+    let mut nodes = Nodes::default();
+    let mut parser = Parser { text, at: start, build: &mut nodes, relaxed: true };
+    parser.blank();
+    let node = parser.value(0)?;
+    Ok((node, nodes.duplicates))
+}
+
 /// What the parser hands over for a value that has no parts.
 pub(super) enum Scalar {
     Null,
@@ -172,7 +182,7 @@ pub(super) trait Build {
 pub(super) fn run<B: Build>(text: &str, build: &mut B) -> Result<B::Out, JsonError> {
     // Windows editors write a byte order mark; it carries no meaning.
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { text, at: start, build };
+    let mut parser = Parser { text, at: start, build, relaxed: false };
     parser.blank();
     let out = parser.value(0)?;
     parser.blank();
@@ -186,6 +196,8 @@ struct Parser<'a, B> {
     text: &'a str,
     at: usize,
     build: &'a mut B,
+    /// Whether JavaScript's liberties are allowed.
+    relaxed: bool,
 }
 
 impl<B: Build> Parser<'_, B> {
@@ -196,6 +208,28 @@ impl<B: Build> Parser<'_, B> {
     fn blank(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
+        }
+        let rest = &self.text[self.at..];
+        let comment = match (self.relaxed, rest.get(..2)) {
+            (true, Some("//")) => rest.find('\n').unwrap_or(rest.len()),
+            (true, Some("/*")) => rest.find("*/").map_or(rest.len(), |end| end + 2),
+            _ => return,
+        };
+        self.at += comment;
+        self.blank();
+    }
+
+    fn key(&mut self) -> Result<String, JsonError> {
+        let rest = &self.text[self.at..];
+        let word = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$')).count();
+        match self.peek() {
+            Some(b'"') => self.string(b'"'),
+            Some(b'\'') if self.relaxed => self.string(b'\''),
+            _ if self.relaxed && word > 0 => {
+                self.at += word;
+                Ok(rest[..word].to_owned())
+            }
+            _ => Err(self.unexpected("a key in double quotes")),
         }
     }
 
@@ -225,8 +259,8 @@ impl<B: Build> Parser<'_, B> {
         match self.peek() {
             Some(b'{') => self.map(depth),
             Some(b'[') => self.list(depth),
-            Some(b'"') => {
-                let text = self.string()?;
+            Some(quote @ (b'"' | b'\'')) if quote == b'"' || self.relaxed => {
+                let text = self.string(quote)?;
                 Ok(self.build.scalar(self.span(start), Scalar::String(text)))
             }
             Some(b'-' | b'0'..=b'9') => self.number(),
@@ -276,7 +310,14 @@ impl<B: Build> Parser<'_, B> {
             items.push(self.value(depth + 1)?);
             self.blank();
             match self.peek() {
-                Some(b',') => self.at += 1,
+                Some(b',') => {
+                    self.at += 1;
+                    self.blank();
+                    if self.relaxed && self.peek() == Some(b']') {
+                        self.at += 1;
+                        return Ok(self.build.list(self.span(start), items));
+                    }
+                }
                 Some(b']') => {
                     self.at += 1;
                     return Ok(self.build.list(self.span(start), items));
@@ -298,10 +339,7 @@ impl<B: Build> Parser<'_, B> {
         loop {
             self.blank();
             let key_start = self.at;
-            if self.peek() != Some(b'"') {
-                return Err(self.unexpected("a key in double quotes"));
-            }
-            let key = self.string()?;
+            let key = self.key()?;
             let key_span = self.span(key_start);
             self.blank();
             if self.peek() != Some(b':') {
@@ -312,7 +350,14 @@ impl<B: Build> Parser<'_, B> {
             entries.push((key, key_span, self.value(depth + 1)?));
             self.blank();
             match self.peek() {
-                Some(b',') => self.at += 1,
+                Some(b',') => {
+                    self.at += 1;
+                    self.blank();
+                    if self.relaxed && self.peek() == Some(b'}') {
+                        self.at += 1;
+                        return Ok(self.build.map(self.span(start), entries));
+                    }
+                }
                 Some(b'}') => {
                     self.at += 1;
                     return Ok(self.build.map(self.span(start), entries));
@@ -322,16 +367,16 @@ impl<B: Build> Parser<'_, B> {
         }
     }
 
-    fn string(&mut self) -> Result<String, JsonError> {
+    fn string(&mut self, quote: u8) -> Result<String, JsonError> {
         self.at += 1;
         let mut out = String::new();
         loop {
             let rest = &self.text[self.at..];
-            let plain = rest.bytes().take_while(|b| *b != b'"' && *b != b'\\' && *b >= 0x20).count();
+            let plain = rest.bytes().take_while(|b| *b != quote && *b != b'\\' && *b >= 0x20).count();
             out.push_str(&rest[..plain]);
             self.at += plain;
             match self.peek() {
-                Some(b'"') => {
+                Some(found) if found == quote => {
                     self.at += 1;
                     return Ok(out);
                 }
@@ -345,6 +390,7 @@ impl<B: Build> Parser<'_, B> {
         self.at += 1;
         let plain = match self.peek() {
             Some(quote @ (b'"' | b'\\' | b'/')) => char::from(quote),
+            Some(b'\'') if self.relaxed => '\'',
             Some(b'b') => '\u{8}',
             Some(b'f') => '\u{c}',
             Some(b'n') => '\n',

@@ -1,15 +1,15 @@
 //! The composites: in what order, and how often, children run.
 
+use flowloom_core::bind;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::Event;
 use flowloom_core::expr::Expr;
 use flowloom_core::plan::{Assignment, DagNode, Exhausted, Loop, LoopOutput, LoopTest, Machine, Step, Subflow};
-use flowloom_core::template::Lookup;
 use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
 
-use super::{Halt, Interpreter, Place, Walk, Walked, write};
+use super::{Halt, Interpreter, Place, Walk, Walked};
 use crate::effects::Boxed;
 use crate::scope::{self, Scope};
 
@@ -43,7 +43,7 @@ impl Interpreter {
             outputs.push(output.unwrap_or_default());
         }
         for (step, names, output) in writes {
-            write(step, names, output.as_ref(), env);
+            bind::write(step, names, output.as_ref(), env);
         }
         self.finished(place, None)?;
         Ok(Some(Value::list(outputs)))
@@ -82,7 +82,7 @@ impl Interpreter {
                 let Some((index, (walked, names))) = scope.next().await else { break };
                 match walked? {
                     Walk::Ran(output) => {
-                        write(&nodes[index].step, names, output.as_ref(), env);
+                        bind::write(&nodes[index].step, names, output.as_ref(), env);
                         outputs[index] = output;
                     }
                     Walk::Skipped => broken[index] = true,
@@ -229,16 +229,7 @@ impl Interpreter {
     }
 
     pub(super) fn assign(&self, rows: &[Assignment], env: &mut Env, place: &Place) -> Walked {
-        for row in rows {
-            let failed = |error| Halt::Failed(error, place.path.clone());
-            let name = row.name.resolve(env, place.text).map_err(failed)?.names_only();
-            let is_set = env.lookup(&name).is_some_and(Value::is_truthy);
-            if name.is_empty() || (row.only_if_falsy && is_set) {
-                continue;
-            }
-            let value = row.value.resolve(env, place.text).map_err(failed)?;
-            env.vars.set(name.into(), value);
-        }
+        bind::assign(rows, env, place.text).map_err(|error| Halt::Failed(error, place.path.clone()))?;
         self.finished(place, None)?;
         Ok(Some(Value::Map(env.vars.shared())))
     }

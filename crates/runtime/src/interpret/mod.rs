@@ -11,13 +11,14 @@ mod leaf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use flowloom_core::bind;
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Kind, Merge, OnError, Plan, Step};
+use flowloom_core::plan::{Kind, OnError, Plan, Step};
 use flowloom_core::template::TextRules;
 use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
@@ -107,7 +108,7 @@ impl Interpreter {
         Box::pin(async move {
             let (walked, names) = self.unwritten(step, env, place).await;
             let Walk::Ran(output) = walked? else { return Ok(None) };
-            write(step, names, output.as_ref(), env);
+            bind::write(step, names, output.as_ref(), env);
             Ok(output)
         })
     }
@@ -135,8 +136,7 @@ impl Interpreter {
             self.emit(place, 0, Event::StepSkipped { reason: "its condition does not hold".into() })?;
             return Ok(None);
         }
-        let names = step.writes.iter().map(|write| Ok(write.name.resolve(env, place.text)?.names_only()));
-        names.collect::<Result<_, StepError>>().map(Some).map_err(fail)
+        bind::names(step, env, place.text).map(Some).map_err(fail)
     }
 
     /// Runs a step and applies its error policy, where the step is a composite; leaves do that themselves, attempt by
@@ -199,19 +199,4 @@ enum Walk {
 
 fn is_leaf(kind: &Kind) -> bool {
     kind.children().is_empty() && !matches!(kind, Kind::Agent(_) | Kind::Assign(_))
-}
-
-/// Lets a step's output take effect.
-fn write(step: &Step, names: Vec<String>, output: Option<&Value>, env: &mut Env) {
-    for (write, name) in step.writes.iter().zip(names) {
-        if name.is_empty() {
-            continue;
-        }
-        match (output, write.merge) {
-            (Some(value), Merge::Replace) => env.vars.set(name.into(), value.clone()),
-            (Some(value), Merge::Append) => env.vars.append(name.into(), value.clone()),
-            (None, Merge::Replace) => env.vars.remove(&name),
-            (None, Merge::Append) => {}
-        }
-    }
 }

@@ -15,21 +15,19 @@ use flowloom_runtime::sim::SimClock;
 
 /// Everything a run of the tests touches.
 #[derive(Clone)]
-pub struct World {
-    pub clock: SimClock,
+pub(crate) struct World {
+    pub(crate) clock: SimClock,
     seed: u64,
     /// Sends by idempotency key.
-    pub sent: Arc<Mutex<BTreeMap<String, u32>>>,
-    /// Answers by idempotency key: an effect is decided by its place, so that a resend gives the same.
-    pub failures: u64,
+    pub(crate) sent: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
 impl World {
-    pub fn new(seed: u64) -> World {
-        World { clock: SimClock::new(1_000_000), seed, sent: Arc::default(), failures: 0 }
+    pub(crate) fn new(seed: u64) -> World {
+        World { clock: SimClock::new(1_000_000), seed, sent: Arc::default() }
     }
 
-    pub fn effects(&self) -> Effects {
+    pub(crate) fn effects(&self) -> Effects {
         let world = Arc::new(self.clone());
         Effects {
             model: world.clone(),

@@ -12,12 +12,13 @@ use flowloom_core::request::{Capture, GenerateOptions, Role, ToolDeclaration};
 use flowloom_core::template::{Data, Missing, Part, Ref, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 
-pub const RULES: TextRules =
+pub(crate) const RULES: TextRules =
     TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::Json, keeps_type: false };
 
-pub fn plan(root: Step) -> Plan {
+pub(crate) fn plan(root: Step) -> Plan {
     Plan {
         format: Format::Steps,
+        id: None,
         name: "test".into(),
         description: String::new(),
         inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
@@ -28,28 +29,28 @@ pub fn plan(root: Step) -> Plan {
     }
 }
 
-pub fn reference(name: &str) -> Ref {
+pub(crate) fn reference(name: &str) -> Ref {
     Ref { name: name.into(), path: Vec::new(), source: format!("{{{name}}}").into() }
 }
 
-pub fn text(name: &str) -> Template {
+pub(crate) fn text(name: &str) -> Template {
     Template { parts: vec![Part::Text("see ".into()), Part::Ref(reference(name))] }
 }
 
-pub fn step(key: &str, kind: Kind) -> Step {
+pub(crate) fn step(key: &str, kind: Kind) -> Step {
     let mut step = Step::new(Key::named(key).expect("clean"), kind);
     step.writes = vec![Write::to(key)];
     step
 }
 
-pub fn call(key: &str, function: &str) -> Step {
+pub(crate) fn call(key: &str, function: &str) -> Step {
     let call = Call { function: function.into(), prompt: text("last"), extra: Vec::new() };
     let mut step = step(key, Kind::Call(call));
     step.writes.push(Write::to("last"));
     step
 }
 
-pub fn sequence(key: &str, steps: Vec<Step>) -> Step {
+pub(crate) fn sequence(key: &str, steps: Vec<Step>) -> Step {
     step(key, Kind::Sequence(steps))
 }
 
@@ -173,7 +174,7 @@ fn ask() -> Step {
 }
 
 /// A plan with every kind of step that needs no person.
-pub fn everything() -> Plan {
+pub(crate) fn everything() -> Plan {
     plan(sequence(
         "all",
         vec![
@@ -214,7 +215,7 @@ pub fn everything() -> Plan {
 }
 
 /// A plan with effects that must not be sent twice, and a person.
-pub fn delicate() -> Plan {
+pub(crate) fn delicate() -> Plan {
     plan(sequence(
         "delicate",
         vec![

@@ -1,0 +1,52 @@
+//! How outputs take effect on variables. Shared by the interpreter and by every report that works out a run's variables
+//! from its record.
+
+use crate::error::StepError;
+use crate::plan::{Assignment, Merge, Step};
+use crate::template::{Lookup, TextRules};
+use crate::value::Value;
+use crate::vars::Env;
+
+/// The variables that `step` will write, one for each of its writes; an empty name takes nothing. Names are read before
+/// the step runs.
+pub fn names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<String>, StepError> {
+    let name = |templates: &[crate::template::Template]| {
+        for template in templates {
+            let name = template.resolve(env, rules)?.names_only();
+            if !name.is_empty() {
+                return Ok(name);
+            }
+        }
+        Ok(String::new())
+    };
+    step.writes.iter().map(|write| name(&write.names)).collect()
+}
+
+/// Lets a step's output take effect. A step that gave nothing takes the variable away.
+pub fn write(step: &Step, names: Vec<String>, output: Option<&Value>, env: &mut Env) {
+    for (write, name) in step.writes.iter().zip(names) {
+        if name.is_empty() {
+            continue;
+        }
+        match (output, write.merge) {
+            (Some(value), Merge::Replace) => env.vars.set(name.into(), value.clone()),
+            (Some(value), Merge::Append) => env.vars.append(name.into(), value.clone()),
+            (None, Merge::Replace) => env.vars.remove(&name),
+            (None, Merge::Append) => {}
+        }
+    }
+}
+
+/// Sets variables.
+pub fn assign(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Result<(), StepError> {
+    for row in rows {
+        let name = row.name.resolve(env, rules)?.names_only();
+        let is_set = env.lookup(&name).is_some_and(Value::is_truthy);
+        if name.is_empty() || (row.only_if_falsy && is_set) {
+            continue;
+        }
+        let value = row.value.resolve(env, rules)?;
+        env.vars.set(name.into(), value);
+    }
+    Ok(())
+}
