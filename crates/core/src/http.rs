@@ -162,6 +162,10 @@ pub fn normalize_url(text: &str) -> Result<String, StepError> {
     let invalid = || StepError::new(Code::HttpRequestInvalid, format!("Failed to parse URL from {text}"));
     let mut url = url::Url::parse(text).map_err(|_| invalid())?;
     url.set_fragment(None);
+    // What is sent is the path and the query; an empty query is none.
+    if url.query() == Some("") {
+        url.set_query(None);
+    }
     if !url.username().is_empty() || url.password().is_some() {
         let message = "the URL contains a user name or password; put them in an Authorization header";
         return Err(StepError::new(Code::HttpRequestInvalid, message));

@@ -1,1 +1,94 @@
-//! Placeholder.
+//! The front ends: each turns a definition into a plan, and a run's state into the format's own result.
+//!
+//! Pure: no I/O, no clock. What a definition refers to comes in [`Sources`]; what is missing goes back in
+//! [`Compiled::needs`], for the program to load before it compiles again.
+
+pub mod detect;
+pub mod flow;
+mod problems;
+mod reader;
+pub mod schema;
+pub mod steps;
+
+use std::collections::BTreeMap;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::plan::{Format, Plan};
+use flowloom_core::state::RunState;
+use flowloom_core::value::Value;
+
+pub use problems::Problems;
+
+/// Files by the path that definitions use for them, and what else a definition may name.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Contents by path.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Functions that exist, built in or configured.
+    pub functions: Vec<String>,
+    /// Functions that the configuration declares; they take the place of built-in ones.
+    pub configured: Vec<String>,
+    /// Largest file that is read, in bytes.
+    pub source_bytes: u64,
+}
+
+/// What compiling gives.
+#[derive(Clone, Debug, Default)]
+pub struct Compiled {
+    /// The plan; `None` if there are errors.
+    pub plan: Option<Plan>,
+    /// The format, once it is known.
+    pub format: Option<Format>,
+    /// Everything that is wrong.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Files that the definition names and `Sources` does not have.
+    pub needs: Vec<String>,
+}
+
+/// A run's result as its format writes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Presented {
+    /// The format's own result shape.
+    pub result: Value,
+    /// The one value that answers the question the run was started with; `null` if there is none.
+    pub output: Value,
+}
+
+/// Compiles the file `entry` of `sources`, in the given format or the one it is recognised as.
+pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compiled {
+    let mut problems = Problems::new(entry);
+    let Some(bytes) = sources.files.get(entry) else {
+        problems.error(Code::Unreadable, Span::default(), format!("{entry} is not there"));
+        return Compiled { diagnostics: problems.into_list(), needs: vec![entry.to_owned()], ..Compiled::default() };
+    };
+    let Some(text) = reader::read_text(bytes, sources.source_bytes, &mut problems) else {
+        return Compiled { diagnostics: problems.into_list(), format, ..Compiled::default() };
+    };
+    let format = match format.map_or_else(|| detect::detect(entry, text), Ok) {
+        Ok(format) => format,
+        Err(unknown) => {
+            problems.push(unknown.into_diagnostic(entry));
+            return Compiled { diagnostics: problems.into_list(), ..Compiled::default() };
+        }
+    };
+    let plan = match format {
+        Format::Flow => flow::compile(entry, text, &mut problems),
+        Format::Steps => steps::compile(entry, text, sources, &mut problems),
+        Format::Markdown | Format::Pipeline | Format::Graph => {
+            let message = format!("this version does not run {} definitions yet", format.name());
+            problems.error(Code::UnknownFormat, Span::default(), message);
+            None
+        }
+    };
+    let plan = plan.filter(|_| !problems.has_errors());
+    Compiled { plan, format: Some(format), diagnostics: problems.into_list(), needs: Vec::new() }
+}
+
+/// The result of a run of `plan`.
+pub fn present(plan: &Plan, state: &RunState) -> Presented {
+    match plan.format {
+        Format::Steps => steps::present(plan, state),
+        Format::Flow | Format::Markdown | Format::Pipeline | Format::Graph => flow::present(plan, state),
+    }
+}

@@ -1,1 +1,136 @@
-//! Placeholder.
+//! Judges recorded cases: runs each definition through the same API as the program, in a scripted world on virtual
+//! time, and compares what happened with what is expected. How a case is written is in `tests/conformance/README.md`.
+
+mod compare;
+mod expectation;
+mod flow;
+mod steps;
+mod world;
+
+use std::path::{Path, PathBuf};
+
+use flowloom_core::json::parse_value;
+use flowloom_core::value::{Map, Value};
+
+pub use compare::leaves;
+use expectation::Judge;
+
+/// A case file.
+pub struct Case {
+    /// Its id, or its file's name.
+    pub id: String,
+    /// Its content.
+    pub content: Value,
+}
+
+/// Every case below some folders, in the order of their paths; an unreadable file is an error with its name.
+pub fn load(folders: &[PathBuf]) -> Result<Vec<Case>, String> {
+    let mut files = Vec::new();
+    for folder in folders {
+        collect(folder, &mut files)?;
+    }
+    files.sort();
+    files.iter().map(|file| read(file)).collect()
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    if path.is_file() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    for entry in entries {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if path.is_dir() || path.extension().is_some_and(|extension| extension == "json") {
+            collect(&path, files)?;
+        }
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Case, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let content = parse_value(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let id = content.get("id").and_then(Value::as_str).unwrap_or(name).to_owned();
+    Ok(Case { id, content })
+}
+
+impl Case {
+    /// Why the case fails; nothing if it passes.
+    pub fn judge(&self) -> Vec<String> {
+        let expectation = self.expectation();
+        self.judge_against(&expectation)
+    }
+
+    /// What is compared: the expectation overlaid with `ours`.
+    pub fn expectation(&self) -> Map {
+        let expected = ["expect", "expected"].iter().find_map(|key| self.content.get(key)?.as_map());
+        let mut overlaid = expected.cloned().unwrap_or_default();
+        for (key, value) in self.content.get("ours").and_then(Value::as_map).into_iter().flatten() {
+            overlaid.insert(key.clone(), value.clone());
+            if matches!(value, Value::Null) {
+                overlaid.shift_remove(key);
+            }
+        }
+        overlaid
+    }
+
+    fn judge_against(&self, expectation: &Map) -> Vec<String> {
+        let mut judge = Judge::new(&self.content);
+        match self.kind() {
+            Kind::Flow => flow::judge(&self.content, expectation, &mut judge),
+            Kind::StepsRun => steps::judge_run(&self.content, expectation, &mut judge),
+            Kind::StepsPage => steps::judge_page(&self.content, expectation, &mut judge),
+            Kind::Unknown(kind) => judge.fail(format!("the kind {kind:?} is not known")),
+        }
+        judge.finish()
+    }
+
+    /// Kinds are known by content: a flow case has a `flow`, the others name their system and kind.
+    fn kind(&self) -> Kind {
+        let text = |key: &str| self.content.get(key).and_then(Value::as_str).unwrap_or_default();
+        match (text("system"), text("kind")) {
+            ("", "") if self.content.get("flow").is_some() => Kind::Flow,
+            ("agentos-workflow", "workflow-run") => Kind::StepsRun,
+            ("agentos-workflow", "workflow-runs") => Kind::StepsPage,
+            (system, kind) => Kind::Unknown(format!("{system} {kind}").trim().to_owned()),
+        }
+    }
+
+    /// Changes every compared leaf, one at a time; gives how many there are and the paths of those whose change went
+    /// unnoticed.
+    pub fn self_test(&self) -> (usize, Vec<String>) {
+        let expectation = Value::from(self.expectation());
+        let mut unnoticed = Vec::new();
+        let mut count = 0;
+        for (path, changed) in leaves(&expectation) {
+            if !self.is_compared(&path) {
+                continue;
+            }
+            count += 1;
+            let changed = changed.as_map().cloned().unwrap_or_default();
+            if self.judge_against(&changed).is_empty() {
+                unnoticed.push(path.join("."));
+            }
+        }
+        (count, unnoticed)
+    }
+
+    fn is_compared(&self, path: &[String]) -> bool {
+        let refused = self.expectation().get("refused") == Some(&Value::Bool(true));
+        match path.first().map(String::as_str) {
+            Some("introspections" | "why" | "title" | "notes" | "run_unserialisable") => false,
+            // A refused definition does nothing that could be compared.
+            Some(key) => !refused || matches!(key, "refused" | "names"),
+            None => false,
+        }
+    }
+}
+
+enum Kind {
+    Flow,
+    StepsRun,
+    StepsPage,
+    Unknown(String),
+}

@@ -1,0 +1,171 @@
+//! Looks at the references of a flow: names that nothing sets, names used too early, double braces, secrets where they
+//! cannot be. Warnings, mostly, since AnythingLLM accepts any argument and keeps what it does not know as text.
+
+use std::collections::HashSet;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::http::Body;
+use flowloom_core::plan::{Inputs, Kind, Plan, Step};
+use flowloom_core::template::{Data, Part, Template};
+
+use crate::Problems;
+
+/// Where a template stands, for what may be in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Where a secret is put in at the socket.
+    Socket,
+    /// A URL: a secret may be in its query.
+    Url,
+    /// Text for a model.
+    Prompt,
+    /// Everywhere else.
+    Plain,
+}
+
+pub(super) fn references(plan: &Plan, problems: &mut Problems) {
+    let Kind::Sequence(steps) = &plan.root.kind else { return };
+    let Inputs::Named { declared, defaults } = &plan.inputs else { return };
+    let mut known: HashSet<String> = declared.iter().map(|input| input.name.clone()).collect();
+    known.extend(defaults.keys().map(|name| name.to_string()));
+    let later: HashSet<String> = steps.iter().flat_map(written).collect();
+    for step in steps {
+        visit(step, &mut |template, place| {
+            check_template(template, place, step.span, &known, &later, problems);
+        });
+        known.extend(written(step));
+    }
+}
+
+/// Variables that a step sets, as far as their names are written out.
+fn written(step: &Step) -> Vec<String> {
+    let mut names = Vec::new();
+    step.visit(&mut |step| {
+        let literals = step.writes.iter().flat_map(|write| &write.names).filter_map(Template::as_literal);
+        names.extend(literals.map(str::to_owned));
+        if let Kind::Assign(rows) = &step.kind {
+            names.extend(rows.iter().filter_map(|row| row.name.as_literal()).map(str::to_owned));
+        }
+    });
+    names
+}
+
+fn visit(step: &Step, see: &mut dyn FnMut(&Template, Place)) {
+    for name in step.writes.iter().flat_map(|write| &write.names) {
+        see(name, Place::Plain);
+    }
+    let mut data = |data: &Data, place| data.visit(&mut |template| see(template, place));
+    match &step.kind {
+        Kind::Return(inner) => visit(inner, see),
+        Kind::Http(spec) => {
+            see(&spec.method, Place::Plain);
+            see(&spec.url, Place::Url);
+            for (name, value) in &spec.headers {
+                see(name, Place::Plain);
+                see(value, Place::Socket);
+            }
+            match &spec.body {
+                Body::JsonText(template) | Body::Text(template) => see(template, Place::Socket),
+                Body::JsonValue(value) => value.visit(&mut |template| see(template, Place::Plain)),
+                Body::Form(rows) => rows.iter().for_each(|(name, value)| {
+                    see(name, Place::Plain);
+                    see(value, Place::Socket);
+                }),
+                Body::None => {}
+            }
+        }
+        Kind::Generate(generate) => generate.messages.iter().for_each(|(_, content)| data(content, Place::Prompt)),
+        Kind::Scrape(scrape) => {
+            see(&scrape.url, Place::Prompt);
+            scrape.selector.iter().for_each(|selector| see(selector, Place::Plain));
+        }
+        Kind::Sequence(_)
+        | Kind::Parallel(_)
+        | Kind::Dag(_)
+        | Kind::Machine(_)
+        | Kind::Loop(_)
+        | Kind::Branch { .. }
+        | Kind::Subflow(_)
+        | Kind::Agent(_)
+        | Kind::Assign(_)
+        | Kind::Fail { .. }
+        | Kind::Call(_)
+        | Kind::Python { .. }
+        | Kind::Memory(_)
+        | Kind::Ask { .. }
+        | Kind::Wait { .. } => {}
+    }
+}
+
+fn check_template(
+    template: &Template,
+    place: Place,
+    span: Span,
+    known: &HashSet<String>,
+    later: &HashSet<String>,
+    problems: &mut Problems,
+) {
+    let at = Span { start: span.start, length: 1 };
+    for reference in template.refs().filter(|reference| !known.contains(&*reference.name)) {
+        if later.contains(&*reference.name) {
+            let message = format!("{} is used before the step that sets it; it stays as text here", reference.source);
+            problems.warn(Code::LateVariable, at, message);
+            continue;
+        }
+        let message =
+            format!("nothing in the flow sets {}; unless an argument does, it stays as text", reference.source);
+        let mut candidates: Vec<&str> = known.iter().map(String::as_str).collect();
+        candidates.sort_unstable();
+        problems.warn(Code::UnknownVariable, at, message).help =
+            did_you_mean(&reference.name, candidates).map(|meant| format!("did you mean ${{{meant}}}?"));
+    }
+    check_secrets(template, place, at, problems);
+}
+
+fn check_secrets(template: &Template, place: Place, at: Span, problems: &mut Problems) {
+    let mut in_query = false;
+    for part in &template.parts {
+        let Part::Secret(name) = part else {
+            in_query |= matches!(part, Part::Text(text) if text.contains('?'));
+            continue;
+        };
+        match place {
+            Place::Socket => {}
+            Place::Url if in_query => {}
+            Place::Prompt => {
+                let message = format!("the secret {name} would be sent to a model or stored in a result");
+                problems.error(Code::SecretInPrompt, at, message);
+            }
+            Place::Url | Place::Plain => {
+                let message = format!("the secret {name} cannot be used here");
+                problems.error(Code::SecretPlace, at, message).help =
+                    Some("secrets can be in the query of a URL, in header values and in bodies".into());
+            }
+        }
+    }
+}
+
+/// Warns of `{{name}}` in the source of one text, which this format leaves as it is.
+pub(super) fn double_braces(source: &str, span: Span, problems: &mut Problems) {
+    let Some(text) = source.get(span.start..span.end()) else { return };
+    let mut at = 0;
+    while let Some(found) = text[at..].find("{{") {
+        let start = at + found;
+        let Some(length) = text[start + 2..].find("}}") else { return };
+        let name = &text[start + 2..start + 2 + length];
+        let end = start + 2 + length + 2;
+        at = end;
+        let path = name.trim();
+        let is_path =
+            !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '[' | ']'));
+        if is_path {
+            let span = Span { start: span.start + start, length: end - start };
+            let message = format!("{{{{{name}}}}} is not a reference in a flow and stays as text");
+            let diagnostic = problems.warn(Code::DoubleBraces, span, message);
+            diagnostic.help = Some(format!("write ${{{path}}}"));
+            diagnostic.fix =
+                Some(Fix { title: format!("write ${{{path}}}"), edits: vec![(span, format!("${{{path}}}"))] });
+        }
+    }
+}

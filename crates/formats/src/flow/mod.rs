@@ -1,0 +1,256 @@
+//! `flow`: AnythingLLM agent flows (docs/formats/flow.md).
+//!
+//! A JSON object with `name`, `description` and `steps`, each `{type, config}`; references are `${path}`.
+
+mod blocks;
+mod check;
+mod present;
+mod template;
+mod tool;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::json::{Node, NodeKind, parse_node};
+use flowloom_core::limits::Limits;
+use flowloom_core::path::{Key, Siblings};
+use flowloom_core::plan::{Format, Input, Inputs, Kind, Plan, Step};
+use flowloom_core::render::Style;
+use flowloom_core::template::{Missing, TextRules};
+use flowloom_core::value::{Map, Value};
+
+use crate::Problems;
+use crate::reader::{Fields, read_json};
+
+pub use present::present;
+pub use tool::{ToolReply, tool, tool_reply};
+
+/// How values become text in a flow: unknown and null references stay as they are, everything else is JavaScript's text.
+pub const RULES: TextRules =
+    TextRules { missing: Missing::Keep, null_is_missing: true, style: Style::JavaScript, keeps_type: false };
+
+/// The block types there are.
+pub const BLOCKS: [&str; 4] = ["start", "apiCall", "llmInstruction", "webScraping"];
+
+/// Block types of old and closed versions, with what to use instead.
+const REMOVED: [(&str, &str); 3] = [
+    ("website", "use webScraping, or apiCall for a plain page"),
+    ("file", "reading and writing files is not part of flows; a step list can do it with tool::file_read"),
+    ("code", "running code is not part of flows; a pipeline can do it in a Python block"),
+];
+
+/// The flow inside a community hub item: its text and the item's name.
+pub(crate) fn wrapped(node: &Node) -> Option<(&Node, Option<&Node>)> {
+    let item = node.get("item").unwrap_or(node);
+    let flow = item.get("flow").filter(|flow| flow.as_str().is_some())?;
+    Some((flow, item.get("name")))
+}
+
+/// Takes a flow out of a community hub item, as the file that AnythingLLM stores; `None` if `text` is no such item.
+pub fn unwrap_item(text: &str) -> Option<Value> {
+    let (node, _) = parse_node(text).ok()?;
+    let (flow, name) = wrapped(&node)?;
+    let inner = flowloom_core::json::parse_value(flow.as_str()?).ok()?;
+    let mut map = inner.as_map()?.clone();
+    if let Some(name) = name.and_then(Node::as_str) {
+        map.insert("name".into(), name.into());
+    }
+    Some(map.into())
+}
+
+/// Compiles a flow.
+pub(crate) fn compile(file: &str, text: &str, problems: &mut Problems) -> Option<Plan> {
+    let node = read_json(parse_node(text), problems)?;
+    let Some((flow, name)) = wrapped(&node) else {
+        return Compiler { source: text, problems }.flow(&node, None, file);
+    };
+    problems.within(flow.span);
+    let inner = flow.as_str().unwrap_or_default();
+    let node = read_json(parse_node(inner), problems)?;
+    Compiler { source: inner, problems }.flow(&node, name.and_then(Node::as_str), file)
+}
+
+pub(crate) struct Compiler<'a> {
+    /// The text that spans are positions in.
+    source: &'a str,
+    problems: &'a mut Problems,
+}
+
+impl Compiler<'_> {
+    fn flow(&mut self, node: &Node, name: Option<&str>, file: &str) -> Option<Plan> {
+        let fields = Fields::of(node, "a flow", self.problems)?;
+        // What the hub's or an endpoint's reply wraps around the stored object.
+        if let Some(config) = fields.present("config").filter(|_| fields.node("steps").is_none()) {
+            let name = name.or_else(|| fields.node("name").and_then(Node::as_str));
+            return self.flow(config, name, file);
+        }
+        let named = name.map(str::to_owned).or_else(|| {
+            fields.text("name", self.problems).map(|(name, _)| name.to_owned()).filter(|name| !name.is_empty())
+        });
+        let name = named.unwrap_or_else(|| {
+            let span = Span { start: node.span.start, length: 1 };
+            self.problems.warn(Code::MissingKey, span, "the flow has no name; the file's name is used");
+            stem(file).to_owned()
+        });
+        let description = fields.text("description", self.problems).map(|(text, _)| text.to_owned());
+        let Some(list) = fields.node("steps") else {
+            fields.missing("steps", self.problems);
+            return None;
+        };
+        let Some(items) = list.items() else {
+            fields.wrong("steps", list, "a list", self.problems);
+            return None;
+        };
+        let steps = self.steps(items);
+        let (declared, defaults) = self.inputs(items);
+        let root = Step { title: name.clone(), span: list.span, ..Step::new(root_key(), Kind::Sequence(steps)) };
+        let plan = Plan {
+            format: Format::Flow,
+            id: fields.node("uuid").and_then(Node::as_str).map(str::to_owned),
+            name,
+            description: description.unwrap_or_default(),
+            inputs: Inputs::Named { declared, defaults },
+            text: RULES,
+            limits: Limits::default(),
+            functions: Vec::new(),
+            root,
+        };
+        check::references(&plan, self.problems);
+        Some(plan)
+    }
+
+    fn steps(&mut self, items: &[Node]) -> Vec<Step> {
+        let mut siblings = Siblings::default();
+        let mut steps = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let is_last = index + 1 == items.len();
+            if let Some(step) = self.step(item, is_last, &mut siblings) {
+                steps.push(step);
+            }
+            let stops = matches!(steps.last().map(|step: &Step| &step.kind), Some(Kind::Return(_)));
+            if let (true, Some(next)) = (stops && !is_last, items.get(index + 1)) {
+                let message = "the step before this one has directOutput, so this one never runs";
+                self.problems.warn(Code::AfterDirectOutput, head(next), message);
+                self.check_rest(&items[index + 1..], &mut siblings);
+                break;
+            }
+        }
+        steps
+    }
+
+    /// Reports problems of steps that never run.
+    fn check_rest(&mut self, items: &[Node], siblings: &mut Siblings) {
+        for (index, item) in items.iter().enumerate() {
+            self.step(item, index + 1 == items.len(), siblings);
+        }
+    }
+
+    fn step(&mut self, item: &Node, is_last: bool, siblings: &mut Siblings) -> Option<Step> {
+        let fields = Fields::of(item, "a step", self.problems)?;
+        fields.known(&["type", "config", "id", "name"], self.problems);
+        let (kind, span) = fields.required_text("type", self.problems)?;
+        if kind == "finish" && is_last {
+            let message = "a finish block does nothing here: a flow ends after its last step";
+            self.problems.warn(Code::TrailingFinish, head(item), message).fix = self.removal(item);
+            return None;
+        }
+        if !BLOCKS.contains(&kind) {
+            self.unknown_block(kind, span);
+            return None;
+        }
+        let Some(config) = fields.present("config") else {
+            let message = format!("this {kind} step has no \"config\"");
+            self.problems.error(Code::MissingConfig, head(item), message);
+            return None;
+        };
+        let config = Fields::of(config, "\"config\"", self.problems)?;
+        for (_, _, value) in item.get("config").into_iter().flat_map(Node::entries) {
+            check::double_braces(self.source, value.span, self.problems);
+        }
+        let name = self.result_name(&config);
+        let key = siblings.key(name.as_deref(), kind);
+        let mut step = self.block(kind, &config, key)?;
+        step.span = item.span;
+        step.title = title(kind, name.as_deref());
+        self.finish_step(kind, &config, step)
+    }
+
+    fn unknown_block(&mut self, kind: &str, span: Span) {
+        let help = match REMOVED.iter().find(|(name, _)| *name == kind) {
+            Some((_, instead)) => (*instead).to_owned(),
+            None => match did_you_mean(kind, BLOCKS) {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("the types are {}", BLOCKS.join(", ")),
+            },
+        };
+        let fix = did_you_mean(kind, BLOCKS)
+            .map(|meant| Fix { title: format!("change it to {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
+        let diagnostic = self.problems.error(Code::UnknownBlock, span, format!("there is no block type {kind:?}"));
+        diagnostic.help = Some(help);
+        diagnostic.fix = fix;
+    }
+
+    /// The literal name that the step's result is stored under, for its key.
+    fn result_name(&self, config: &Fields<'_>) -> Option<String> {
+        let names = ["resultVariable", "responseVariable"];
+        let name = names.iter().find_map(|key| config.node(key)?.as_str().filter(|name| !name.is_empty()));
+        name.map(str::to_owned)
+    }
+
+    /// Takes a list item out, with one of the commas around it.
+    fn removal(&self, item: &Node) -> Option<Fix> {
+        let before = self.source.get(..item.span.start)?.trim_end();
+        let start = if before.ends_with(',') { before.len() - 1 } else { item.span.start };
+        let span = Span { start, length: item.span.end() - start };
+        Some(Fix { title: "remove it".to_owned(), edits: vec![(span, String::new())] })
+    }
+
+    /// Parameters and starting values: the rows of the first start block, wherever it stands.
+    fn inputs(&self, items: &[Node]) -> (Vec<Input>, Map) {
+        let start = items.iter().find(|item| item.get("type").and_then(Node::as_str) == Some("start"));
+        let rows = start.and_then(|step| step.get("config")?.get("variables")?.items()).unwrap_or_default();
+        let (mut declared, mut defaults) = (Vec::new(), Map::new());
+        for row in rows {
+            let name = row.get("name").map(scalar_text).unwrap_or_default();
+            let value = row.get("value").map(Node::to_value);
+            let is_blank = name.is_empty() && !value.as_ref().is_some_and(Value::is_truthy);
+            if is_blank {
+                continue;
+            }
+            if let Some(value) = &value {
+                defaults.insert(name.as_str().into(), value.clone());
+            }
+            if !name.is_empty() {
+                let description = row.get("description").and_then(Node::as_str).filter(|text| !text.is_empty());
+                let description = description.map(str::to_owned);
+                declared.push(Input { name, description, default: value, required: false });
+            }
+        }
+        (declared, defaults)
+    }
+}
+
+fn root_key() -> Key {
+    Key::nth("flow", 1)
+}
+
+fn stem(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or(name)
+}
+
+fn title(kind: &str, name: Option<&str>) -> String {
+    name.map_or_else(|| kind.to_owned(), |name| format!("{kind} → {name}"))
+}
+
+/// The start of an object, to point at without underlining all of it.
+fn head(node: &Node) -> Span {
+    Span { start: node.span.start, length: 1 }
+}
+
+/// What JavaScript's `String()` makes of a scalar; objects as JSON.
+pub(crate) fn scalar_text(node: &Node) -> String {
+    match &node.kind {
+        NodeKind::String(text) => text.clone(),
+        _ => flowloom_core::render::text(&node.to_value(), Style::JavaScript),
+    }
+}

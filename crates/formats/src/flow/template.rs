@@ -1,0 +1,143 @@
+//! `${path}` references (spec/flow.md 1.6).
+
+use std::sync::Arc;
+
+use flowloom_core::template::{Part, Ref, Segment, Template};
+
+/// Parses text. A reference runs from `${` to the first `}`; `${}` is text. `secret.NAME` is a secret unless the flow
+/// has a variable of that name.
+pub(super) fn parse(text: &str, has_secret_variable: bool) -> Template {
+    let mut parts = Vec::new();
+    let mut plain = 0;
+    let mut at = 0;
+    while let Some(found) = text[at..].find("${") {
+        let start = at + found;
+        let Some(length) = text[start + 2..].find('}').filter(|length| *length > 0) else {
+            at = start + 2;
+            continue;
+        };
+        let end = start + 2 + length + 1;
+        if plain < start {
+            parts.push(Part::Text(text[plain..start].into()));
+        }
+        parts.push(part(&text[start..end], has_secret_variable));
+        (plain, at) = (end, end);
+    }
+    if plain < text.len() {
+        parts.push(Part::Text(text[plain..].into()));
+    }
+    Template { parts }
+}
+
+fn part(source: &str, has_secret_variable: bool) -> Part {
+    let inner = &source[2..source.len() - 1];
+    let mut segments = split(inner).into_iter();
+    let name: Arc<str> = match segments.next() {
+        Some(Segment::Field(name)) => name,
+        // The variables are no list, so a number in brackets names none of them.
+        Some(Segment::Index(_)) | None => {
+            return Part::Ref(Ref { name: "".into(), path: vec![Segment::Index(-1)], source: source.into() });
+        }
+    };
+    let path: Vec<Segment> = segments.collect();
+    if let ("secret", [Segment::Field(secret)], false) = (&*name, path.as_slice(), has_secret_variable) {
+        return Part::Secret(secret.clone());
+    }
+    Part::Ref(Ref { name, path, source: source.into() })
+}
+
+/// Splits a path on the dots outside brackets; empty parts are skipped and nothing is trimmed.
+fn split(path: &str) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some(inside) = rest.strip_prefix('[') {
+            let end = inside.find(']').unwrap_or(inside.len());
+            segments.push(bracket(&inside[..end]));
+            rest = inside.get(end + 1..).unwrap_or_default();
+        } else {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            if end > 0 {
+                segments.push(Segment::Field(rest[..end].into()));
+            }
+            rest = rest[end..].strip_prefix('.').unwrap_or(&rest[end..]);
+        }
+    }
+    segments
+}
+
+/// What stands in brackets: an index if JavaScript takes it for a number, else a key.
+fn bracket(inside: &str) -> Segment {
+    let start = usize::from(inside.starts_with(['\'', '"']));
+    let text = &inside[start..];
+    let text = text.strip_suffix(['\'', '"']).unwrap_or(text);
+    if !is_js_number(text) {
+        return Segment::Field(text.into());
+    }
+    // parseInt: an optional sign and digits, or hexadecimal digits; nothing readable is no index.
+    let trimmed = text.trim();
+    if let Some(hex) = trimmed.strip_prefix("0x").or_else(|| trimmed.strip_prefix("0X")) {
+        return Segment::Index(i64::from_str_radix(hex, 16).unwrap_or(-1));
+    }
+    let unsigned = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
+    let digits: String = unsigned.chars().take_while(char::is_ascii_digit).collect();
+    let index = digits.parse::<i64>().unwrap_or(-1);
+    Segment::Index(if trimmed.starts_with('-') && index != 0 { -1 } else { index })
+}
+
+fn is_js_number(text: &str) -> bool {
+    let text = text.trim();
+    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    }
+    let is_word = text.bytes().any(|b| b.is_ascii_alphabetic() && !matches!(b, b'e' | b'E'));
+    text.is_empty() || text == "Infinity" || (!is_word && text.parse::<f64>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segments(path: &str) -> String {
+        format!("{:?}", split(path)).replace("Field", "").replace("Index", "#")
+    }
+
+    #[test]
+    fn path_grammar() {
+        let cases = [
+            ("r.items[0].name", r#"[("r"), ("items"), #(0), ("name")]"#),
+            ("r['my-key'].x", r#"[("r"), ("my-key"), ("x")]"#),
+            ("r[items].1", r#"[("r"), ("items"), ("1")]"#),
+            ("r..zero", r#"[("r"), ("zero")]"#),
+            (" r ", r#"[(" r ")]"#),
+            ("a[1.9][0x1][ 1 ][]", r#"[("a"), #(1), #(1), #(1), #(-1)]"#),
+            ("a[-1]['0']", r#"[("a"), #(-1), #(0)]"#),
+            ("['a.b']", r#"[("a.b")]"#),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(segments(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn references_end_at_the_first_brace() {
+        let template = parse("${r['x}y']} ${} $${a} ${", false);
+        let texts: Vec<_> = template.refs().map(|reference| reference.source.to_string()).collect();
+        assert_eq!(texts, ["${r['x}", "${a}"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn text_without_references_is_itself(text in "[^$]*") {
+            let template = parse(&text, false);
+            proptest::prop_assert_eq!(template.as_literal(), Some(text.as_str()));
+        }
+
+        #[test]
+        fn unknown_references_stay(text in r#"[${}\[\]a-c.' ]{0,30}"#) {
+            let none = flowloom_core::value::Map::new();
+            let resolved = parse(&text, true).resolve(&none, super::super::RULES).expect("never fails");
+            proptest::prop_assert_eq!(resolved.names_only(), text);
+        }
+    }
+}

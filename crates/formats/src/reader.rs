@@ -1,0 +1,150 @@
+//! Reads definition files and their fields, turning everything unexpected into a diagnostic with a position.
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::json::{Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
+
+use crate::Problems;
+
+/// The text of a source file, or the reason why there is none.
+pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems) -> Option<&'a str> {
+    if bytes.len() as u64 > limit {
+        let message = format!("the file has {} bytes, and the limit is {limit}", bytes.len());
+        problems.error(Code::SourceTooLarge, Span::default(), message).help =
+            Some("raise limits.source_bytes if the file is meant to be this large".into());
+        return None;
+    }
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let span = Span { start: error.valid_up_to(), length: 1 };
+            problems.error(Code::NotUtf8, span, "the file is not UTF-8 text from here on").help =
+                Some("save it as UTF-8".into());
+            return None;
+        }
+    };
+    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+        problems.error(Code::EmptySource, Span::default(), "the file is empty");
+        return None;
+    }
+    Some(text)
+}
+
+/// Parses JSON, reporting errors and repeated keys.
+pub(crate) fn read_json(parsed: Result<(Node, Vec<Duplicate>), JsonError>, problems: &mut Problems) -> Option<Node> {
+    match parsed {
+        Ok((node, duplicates)) => {
+            for Duplicate { key, span } in duplicates {
+                let message = format!("the key {key:?} is given again; only this last value counts");
+                problems.warn(Code::DuplicateKey, span, message);
+            }
+            Some(node)
+        }
+        Err(error) => {
+            let code = match error.kind {
+                JsonErrorKind::Syntax => Code::JsonSyntax,
+                JsonErrorKind::Truncated => Code::JsonTruncated,
+                JsonErrorKind::TooDeep => Code::JsonTooDeep,
+            };
+            problems.error(code, error.span, error.message);
+            None
+        }
+    }
+}
+
+/// Reads the fields of one object, knowing which ones there are.
+pub(crate) struct Fields<'a> {
+    node: &'a Node,
+    what: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of `node`; `None`, with an error, if it is no object. `what` names it in messages.
+    pub(crate) fn of(node: &'a Node, what: &'a str, problems: &mut Problems) -> Option<Fields<'a>> {
+        if !matches!(node.kind, NodeKind::Map(_)) {
+            let message = format!("{what} must be an object, not {}", node.kind_name());
+            problems.error(Code::WrongKind, node.span, message);
+            return None;
+        }
+        Some(Fields { node, what })
+    }
+
+    /// Warns of keys that are not in `known`.
+    pub(crate) fn known(&self, known: &[&str], problems: &mut Problems) {
+        for (key, span, _) in self.node.entries() {
+            if known.contains(&key.as_str()) {
+                continue;
+            }
+            let diagnostic = problems.warn(Code::UnknownKey, *span, format!("{} has no key {key:?}", self.what));
+            if let Some(meant) = did_you_mean(key, known.iter().copied()) {
+                diagnostic.help = Some(format!("did you mean {meant:?}?"));
+                diagnostic.fix = Some(flowloom_core::diagnostic::Fix {
+                    title: format!("rename {key:?} to {meant:?}"),
+                    edits: vec![(*span, format!("{meant:?}"))],
+                });
+            }
+        }
+    }
+
+    pub(crate) fn node(&self, key: &str) -> Option<&'a Node> {
+        self.node.get(key)
+    }
+
+    /// The field, unless it is missing or null.
+    pub(crate) fn present(&self, key: &str) -> Option<&'a Node> {
+        self.node.get(key).filter(|node| !matches!(node.kind, NodeKind::Null))
+    }
+
+    /// A text; an error if it is something else.
+    pub(crate) fn text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
+        let node = self.present(key)?;
+        match node.as_str() {
+            Some(text) => Some((text, node.span)),
+            None => {
+                self.wrong(key, node, "text", problems);
+                None
+            }
+        }
+    }
+
+    /// A text that must be there and not be empty.
+    pub(crate) fn required_text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
+        if self.present(key).is_none() {
+            self.missing(key, problems);
+            return None;
+        }
+        let (text, span) = self.text(key, problems)?;
+        if text.is_empty() {
+            problems.error(Code::MissingKey, span, format!("{key:?} of {} is empty", self.what));
+            return None;
+        }
+        Some((text, span))
+    }
+
+    /// A whole number from 0 up; an error if it is something else.
+    pub(crate) fn whole_number(&self, key: &str, problems: &mut Problems) -> Option<(u64, Span)> {
+        let node = self.present(key)?;
+        let number = if let NodeKind::Number(number) = &node.kind { number.as_f64() } else { f64::NAN };
+        if number.is_nan() {
+            self.wrong(key, node, "a number", problems);
+            return None;
+        }
+        if number < 0.0 || number.fract() != 0.0 || number > 9e15 {
+            let message = format!("{key:?} of {} must be a whole number from 0 to 9000000000000000", self.what);
+            problems.error(Code::OddNumber, node.span, message);
+            return None;
+        }
+        Some((number as u64, node.span))
+    }
+
+    /// Reports that a field is missing.
+    pub(crate) fn missing(&self, key: &str, problems: &mut Problems) {
+        let span = Span { start: self.node.span.start, length: 1 };
+        problems.error(Code::MissingKey, span, format!("{} has no {key:?}", self.what));
+    }
+
+    pub(crate) fn wrong(&self, key: &str, node: &Node, expected: &str, problems: &mut Problems) {
+        let message = format!("{key:?} of {} must be {expected}, not {}", self.what, node.kind_name());
+        problems.error(Code::WrongKind, node.span, message);
+    }
+}

@@ -1,0 +1,83 @@
+//! What a `functionId` does: the functions that are steps of their own, and all others.
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::plan::{Call, Generate, Kind, MemoryOperation, MemoryStep};
+use flowloom_core::request::{GenerateOptions, Role};
+use flowloom_core::template::{Data, Template};
+
+use super::Compiler;
+
+/// Functions that every installation has; the first four are steps of their own, the others are called.
+pub const BUILT_IN: [&str; 12] = [
+    "agent::chat",
+    "memory::get",
+    "memory::set",
+    "human::ask",
+    "tool::web_fetch",
+    "tool::http_request",
+    "tool::file_read",
+    "tool::file_write",
+    "workflow::create",
+    "workflow::run",
+    "workflow::list",
+    "workflow::runs",
+];
+
+impl Compiler<'_> {
+    pub(super) fn function(&mut self, id: &str, span: Span, prompt: Template, is_collect: bool) -> Option<Kind> {
+        self.functions.push((id.into(), span));
+        if self.sources.configured.iter().any(|name| name == id) {
+            return Some(call(id, prompt, is_collect));
+        }
+        Some(match id {
+            "agent::chat" => {
+                self.refuse_secrets(&prompt, span);
+                Kind::Generate(Generate {
+                    model: None,
+                    thread: None,
+                    messages: vec![(Role::User, Data::Text(prompt))],
+                    schema: None,
+                    options: GenerateOptions::default(),
+                })
+            }
+            "memory::get" => Kind::Memory(MemoryStep { operation: MemoryOperation::Get, prompt }),
+            "memory::set" => Kind::Memory(MemoryStep { operation: MemoryOperation::Set, prompt }),
+            "human::ask" => {
+                self.refuse_secrets(&prompt, span);
+                Kind::Ask { question: prompt, schema: None }
+            }
+            id if BUILT_IN.contains(&id) || self.sources.functions.iter().any(|name| name == id) => {
+                call(id, prompt, is_collect)
+            }
+            id => {
+                self.unknown_function(id, span);
+                return None;
+            }
+        })
+    }
+
+    fn refuse_secrets(&mut self, prompt: &Template, span: Span) {
+        if let Some(name) = prompt.secrets().next() {
+            let message = format!("the secret {name} would reach a model or a person");
+            self.problems.error(Code::SecretInPrompt, span, message);
+        }
+    }
+
+    fn unknown_function(&mut self, id: &str, span: Span) {
+        let known = BUILT_IN.iter().copied().chain(self.sources.functions.iter().map(String::as_str));
+        let meant = did_you_mean(id, known);
+        let diagnostic = self.problems.error(Code::UnknownFunction, span, format!("there is no function {id:?}"));
+        diagnostic.help = Some(match meant {
+            Some(meant) => format!("did you mean {meant:?}?"),
+            None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
+        });
+        diagnostic.fix =
+            meant.map(|meant| Fix { title: format!("write {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
+    }
+}
+
+fn call(id: &str, prompt: Template, is_collect: bool) -> Kind {
+    let extra = if is_collect { vec![("fanoutResults".into(), "__fanout".into())] } else { Vec::new() };
+    Kind::Call(Call { function: id.into(), prompt, extra })
+}

@@ -1,0 +1,267 @@
+//! `steps`: AgentOS step lists (docs/formats/steps.md).
+//!
+//! A JSON object with `name`, `description` and `steps`, each naming a function, a mode and what to do on errors;
+//! references are `{{name}}`. The call `trigger('workflow::create', {…})` of AgentOS' own documentation is read as well.
+
+mod functions;
+mod present;
+pub mod runs;
+mod template;
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::expr::Expr;
+use flowloom_core::json::{Node, parse_literal, parse_node};
+use flowloom_core::limits::Limits;
+use flowloom_core::path::{Key, Siblings};
+use flowloom_core::plan::{
+    Exhausted, Format, Inputs, Kind, Loop, LoopOutput, LoopTest, OnError, Plan, Policy, RetryRule, Step, Write,
+};
+use flowloom_core::render::Style;
+use flowloom_core::template::{Missing, Ref, TextRules};
+
+use crate::reader::{Fields, read_json};
+use crate::{Problems, Sources};
+
+pub use functions::BUILT_IN;
+pub use present::{not_found, present, run_record};
+
+/// How values become text in a step list: unknown names stay as they are, objects are compact JSON.
+pub const RULES: TextRules =
+    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::JavaScript, keeps_type: false };
+
+/// Iterations of a loop that does not say how many.
+const DEFAULT_ITERATIONS: u64 = 10;
+/// Further attempts of a step that does not say how many.
+const DEFAULT_RETRIES: u32 = 3;
+/// Wait before the second attempt; doubled for each one after it.
+const RETRY_BASE_MS: u64 = 500;
+/// Longest wait between attempts.
+const RETRY_CAP_MS: u64 = 30_000;
+
+const MODES: [&str; 5] = ["sequential", "fanout", "collect", "conditional", "loop"];
+const ERROR_MODES: [&str; 3] = ["fail", "skip", "retry"];
+const KEYS: [&str; 11] = [
+    "name",
+    "functionId",
+    "promptTemplate",
+    "mode",
+    "timeoutMs",
+    "errorMode",
+    "maxRetries",
+    "outputVar",
+    "condition",
+    "maxIterations",
+    "until",
+];
+
+/// Where the definition starts in `text` that is a call of `workflow::create`, as JavaScript.
+pub(crate) fn literal_start(text: &str) -> Option<usize> {
+    let call =
+        ["'workflow::create'", "\"workflow::create\""].iter().find_map(|name| Some(text.find(name)? + name.len()))?;
+    let rest = text[call..].trim_start().strip_prefix(',')?.trim_start();
+    rest.starts_with('{').then(|| text.len() - rest.len())
+}
+
+/// Compiles a step list.
+pub(crate) fn compile(file: &str, text: &str, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+    let parsed = match literal_start(text) {
+        Some(start) => parse_literal(text, start),
+        None => parse_node(text),
+    };
+    let node = read_json(parsed, problems)?;
+    let node = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
+    Compiler { sources, problems, functions: Vec::new() }.workflow(node, file)
+}
+
+struct Compiler<'a> {
+    sources: &'a Sources,
+    problems: &'a mut Problems,
+    functions: Vec<(Arc<str>, Span)>,
+}
+
+/// A step of the list with its mode.
+struct Row<'a> {
+    fields: Fields<'a>,
+    node: &'a Node,
+    name: String,
+    mode: &'a str,
+}
+
+impl Compiler<'_> {
+    fn workflow(mut self, node: &Node, file: &str) -> Option<Plan> {
+        let fields = Fields::of(node, "a workflow", self.problems)?;
+        fields.known(&["id", "name", "description", "steps", "agents", "version", "createdAt"], self.problems);
+        let name = fields.required_text("name", self.problems).map(|(name, _)| name.to_owned());
+        let description = fields.text("description", self.problems).map(|(text, _)| text.to_owned());
+        let id = fields.text("id", self.problems);
+        if let Some((id, span)) = id.filter(|(id, _)| !is_id(id)) {
+            let message = format!("{id:?} is not an id: letters, digits and _ - : . only, at most 256 of them");
+            self.problems.error(Code::WrongKind, span, message);
+        }
+        let Some(list) = fields.node("steps") else {
+            fields.missing("steps", self.problems);
+            return None;
+        };
+        let Some(items) = list.items() else {
+            fields.wrong("steps", list, "a list", self.problems);
+            return None;
+        };
+        let rows: Vec<Row<'_>> = items.iter().filter_map(|item| self.row(item)).collect();
+        let steps = self.batches(&rows);
+        let root = Step { span: list.span, ..Step::new(Key::nth("steps", 1), Kind::Sequence(steps)) };
+        Some(Plan {
+            format: Format::Steps,
+            id: id.map(|(id, _)| id.to_owned()),
+            name: name.unwrap_or_else(|| file.to_owned()),
+            description: description.unwrap_or_default(),
+            inputs: Inputs::Whole("input".into()),
+            text: RULES,
+            limits: Limits::default(),
+            functions: self.functions,
+            root,
+        })
+    }
+
+    fn row<'a>(&mut self, node: &'a Node) -> Option<Row<'a>> {
+        let fields = Fields::of(node, "a step", self.problems)?;
+        fields.known(&KEYS, self.problems);
+        let name = fields.required_text("name", self.problems).map(|(name, _)| name.to_owned());
+        let (mode, span) = fields.required_text("mode", self.problems)?;
+        if !MODES.contains(&mode) {
+            let message = format!("there is no mode {mode:?}");
+            suggest(self.problems.error(Code::UnknownMode, span, message), mode, span, &MODES);
+            return None;
+        }
+        let unused: &[&str] = match mode {
+            "conditional" => &["maxIterations", "until"],
+            "loop" => &["condition"],
+            _ => &["maxIterations", "until", "condition"],
+        };
+        for (key, span, _) in node.entries().iter().filter(|(key, _, _)| unused.contains(&key.as_str())) {
+            let message = format!("{key:?} does nothing in mode {mode:?}");
+            self.problems.warn(Code::UnusedField, *span, message);
+        }
+        Some(Row { fields, node, name: name.unwrap_or_default(), mode })
+    }
+
+    /// Puts consecutive fan-out steps together.
+    fn batches(&mut self, rows: &[Row<'_>]) -> Vec<Step> {
+        let mut siblings = Siblings::default();
+        let mut steps = Vec::new();
+        let mut has_fanout = false;
+        for batch in rows.chunk_by(|a, b| a.mode == "fanout" && b.mode == "fanout") {
+            if batch[0].mode == "fanout" {
+                has_fanout = true;
+                let key = siblings.key(None, "fanout");
+                let mut inner = Siblings::default();
+                let members: Vec<_> = batch.iter().filter_map(|row| self.step(row, &mut inner)).collect();
+                let mut step = Step { span: batch[0].node.span, ..Step::new(key, Kind::Parallel(members)) };
+                step.writes = vec![Write::to("__fanout")];
+                steps.push(step);
+                continue;
+            }
+            for row in batch {
+                if row.mode == "collect" && !has_fanout {
+                    let message = "there is no fan-out step before this collect step, so there is nothing to collect";
+                    self.problems.warn(Code::CollectWithoutFanout, head(row.node), message);
+                }
+                steps.extend(self.step(row, &mut siblings));
+            }
+        }
+        steps
+    }
+
+    fn step(&mut self, row: &Row<'_>, siblings: &mut Siblings) -> Option<Step> {
+        let (function, span) = row.fields.required_text("functionId", self.problems)?;
+        let is_collect = row.mode == "collect";
+        let default = if is_collect { "{{__fanout}}" } else { "{{input}}" };
+        let prompt = row.fields.text("promptTemplate", self.problems).map_or(default, |(prompt, _)| prompt);
+        let kind = self.function(function, span, template::parse(prompt), is_collect)?;
+        let key = siblings.key(Some(&row.name), row.mode);
+        let mut step = Step { title: row.name.clone(), span: row.node.span, ..Step::new(key, kind) };
+        step.capability = Some(function.into());
+        step.policy = self.policy(row);
+        let output = row.fields.text("outputVar", self.problems).map(|(name, _)| name).filter(|name| !name.is_empty());
+        step.writes.extend(output.map(Write::to));
+        if row.mode != "fanout" {
+            step.writes.push(Write::to("input"));
+        }
+        Some(match row.mode {
+            "conditional" => self.conditional(row, step),
+            "loop" => self.looped(row, step),
+            _ => step,
+        })
+    }
+
+    fn policy(&mut self, row: &Row<'_>) -> Policy {
+        let timeout_ms = row.fields.whole_number("timeoutMs", self.problems).map(|(number, _)| number);
+        let retries = row.fields.whole_number("maxRetries", self.problems).map(|(number, _)| number);
+        let mode = row.fields.text("errorMode", self.problems);
+        if let Some((mode, span)) = mode.filter(|(mode, _)| !ERROR_MODES.contains(mode)) {
+            let message = format!("there is no error mode {mode:?}; the step fails the run like \"fail\"");
+            suggest(self.problems.warn(Code::UnknownErrorMode, span, message), mode, span, &ERROR_MODES);
+        }
+        let mode = mode.map_or("fail", |(mode, _)| mode);
+        // AgentOS reads `maxRetries || 3`, so 0 is 3 as well.
+        let max = retries
+            .filter(|retries| *retries > 0)
+            .map_or(DEFAULT_RETRIES, |retries| u32::try_from(retries).unwrap_or(u32::MAX));
+        Policy {
+            timeout_ms: timeout_ms.filter(|limit| *limit > 0),
+            retry: (mode == "retry").then_some(RetryRule { max, base_ms: RETRY_BASE_MS, cap_ms: RETRY_CAP_MS }),
+            on_error: if mode == "skip" { OnError::Continue } else { OnError::Fail },
+            error_prefix: None,
+        }
+    }
+
+    fn conditional(&mut self, row: &Row<'_>, mut step: Step) -> Step {
+        let condition = row.fields.text("condition", self.problems).map(|(text, _)| text).unwrap_or_default();
+        if condition.is_empty() {
+            let message = "this conditional step has no \"condition\", so it always runs";
+            self.problems.warn(Code::MissingKey, head(row.node), message);
+            return step;
+        }
+        let input = Ref { name: "input".into(), path: Vec::new(), source: "{{input}}".into() };
+        step.condition = Some(Expr::Contains(Box::new(Expr::Ref(input)), condition.to_owned()));
+        step
+    }
+
+    /// A loop around the step: an attempt is one iteration's call, so the retries belong to the body and the error mode
+    /// to both.
+    fn looped(&mut self, row: &Row<'_>, mut body: Step) -> Step {
+        let until = row.fields.text("until", self.problems).map(|(text, _)| text).filter(|text| !text.is_empty());
+        let max = row.fields.whole_number("maxIterations", self.problems).map(|(number, _)| number);
+        let policy = Policy { on_error: body.policy.on_error, ..Policy::default() };
+        body.policy.on_error = OnError::Fail;
+        let (key, title, span) = (body.key.clone(), body.title.clone(), body.span);
+        let looped = Loop {
+            until: until.map(|until| Expr::Contains(Box::new(Expr::Output), until.to_owned())),
+            test: LoopTest::After,
+            max: max.filter(|max| *max > 0).unwrap_or(DEFAULT_ITERATIONS),
+            exhausted: Exhausted::Succeed,
+            counter: Some("iteration".into()),
+            output: LoopOutput::Last,
+            body: Box::new(body),
+        };
+        Step { title, span, policy, ..Step::new(key, Kind::Loop(looped)) }
+    }
+}
+
+fn suggest(diagnostic: &mut flowloom_core::Diagnostic, found: &str, span: Span, known: &[&str]) {
+    diagnostic.help = Some(format!("it is one of {}", known.join(", ")));
+    if let Some(meant) = did_you_mean(found, known.iter().copied()) {
+        diagnostic.help = Some(format!("did you mean {meant:?}?"));
+        diagnostic.fix = Some(Fix { title: format!("write {meant:?}"), edits: vec![(span, format!("{meant:?}"))] });
+    }
+}
+
+fn is_id(id: &str) -> bool {
+    (1..=256).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-:.".contains(&b))
+}
+
+fn head(node: &Node) -> Span {
+    Span { start: node.span.start, length: 1 }
+}

@@ -1,0 +1,45 @@
+//! `workflow::runs`: one page of a workflow's runs (spec/steps.md c.1).
+
+use flowloom_core::render;
+use flowloom_core::value::Value;
+
+/// Entries of a page that does not say how many.
+const DEFAULT_LIMIT: i64 = 100;
+/// Entries of a page at most.
+const MAX_LIMIT: i64 = 1000;
+
+/// A page's bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Entries at most, 1 to 1000.
+    pub limit: i64,
+    /// Entries left out first.
+    pub offset: i64,
+}
+
+/// Reads a page's bounds as JavaScript reads numbers: text is accepted, and what is out of range is moved into it.
+pub fn bounds(limit: Option<&Value>, offset: Option<&Value>) -> Bounds {
+    let number = |value: Option<&Value>| {
+        let value = value.filter(|value| !matches!(value, Value::Null))?;
+        let number: f64 = render::text(value, render::Style::Json).trim().parse().ok()?;
+        number.is_finite().then_some(number as i64)
+    };
+    Bounds {
+        limit: number(limit).unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
+        offset: number(offset).unwrap_or(0).max(0),
+    }
+}
+
+/// The page of the runs of one workflow; `runs` are keys with records. `total` counts the runs of that workflow.
+pub fn page(runs: &[(String, Value)], workflow: &str, bounds: Bounds) -> Value {
+    let matching: Vec<_> =
+        runs.iter().filter(|(_, run)| run.get("workflowId").and_then(Value::as_str) == Some(workflow)).collect();
+    let shown = matching.iter().skip(bounds.offset as usize).take(bounds.limit as usize);
+    let entries = shown.map(|(key, run)| Value::map([("key", Value::from(key.as_str())), ("value", run.clone())]));
+    Value::map([
+        ("runs", Value::list(entries.collect())),
+        ("total", (matching.len() as i64).into()),
+        ("limit", bounds.limit.into()),
+        ("offset", bounds.offset.into()),
+    ])
+}

@@ -1,0 +1,63 @@
+//! `{{name}}` references: word characters without blanks (spec/steps.md c.2), with dotted paths as our addition.
+
+use flowloom_core::template::{Part, Ref, Segment, Template};
+
+/// Parses a prompt. What is not exactly `{{name}}` or `{{name.part.part}}` is text; `{{secret.NAME}}` is a secret.
+pub(super) fn parse(text: &str) -> Template {
+    let mut parts = Vec::new();
+    let mut plain = 0;
+    let mut at = 0;
+    while let Some(found) = text[at..].find("{{") {
+        let start = at + found;
+        let inner = &text[start + 2..];
+        let length = inner.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')).count();
+        let path = &inner[..length];
+        if path.split('.').any(str::is_empty) || !inner[length..].starts_with("}}") {
+            // `{{{name}}` is a brace and a reference, so only one character is skipped.
+            at = start + 1;
+            continue;
+        }
+        let end = start + 2 + length + 2;
+        if plain < start {
+            parts.push(Part::Text(text[plain..start].into()));
+        }
+        parts.push(part(path, &text[start..end]));
+        (plain, at) = (end, end);
+    }
+    if plain < text.len() {
+        parts.push(Part::Text(text[plain..].into()));
+    }
+    Template { parts }
+}
+
+fn part(path: &str, source: &str) -> Part {
+    let mut names = path.split('.');
+    let name = names.next().unwrap_or_default();
+    let rest: Vec<&str> = names.collect();
+    if let ("secret", [secret]) = (name, rest.as_slice()) {
+        return Part::Secret((*secret).into());
+    }
+    let path = rest.into_iter().map(|part| Segment::Field(part.into())).collect();
+    Part::Ref(Ref { name: name.into(), path, source: source.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_words_are_references() {
+        let sources =
+            |text: &str| -> Vec<String> { parse(text).refs().map(|reference| reference.source.to_string()).collect() };
+        assert_eq!(sources("{{a}} {{ b }} {{c-d}} {{{e}}} {{f.g}} {{.h}} {{}}"), ["{{a}}", "{{e}}", "{{f.g}}"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn unknown_references_stay(text in r#"[{}a-cé. ]{0,30}"#) {
+            let none = flowloom_core::value::Map::new();
+            let resolved = parse(&text).resolve(&none, super::super::RULES).expect("never fails");
+            proptest::prop_assert_eq!(resolved.names_only(), text);
+        }
+    }
+}

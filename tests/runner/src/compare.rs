@@ -1,0 +1,133 @@
+//! Compares JSON: exactly, but for numbers, which are compared as numbers, and the operators of `ours`.
+
+use flowloom_core::render::js_number;
+use flowloom_core::value::{Map, Value};
+
+/// Appended to texts by the self-test; a number, so that it is a fact of an error text too.
+const CHANGE: &str = " 84370";
+
+/// Where `actual` differs from `expected`; `text` compares strings.
+pub(crate) fn differences(
+    expected: &Value,
+    actual: Option<&Value>,
+    path: &str,
+    text: &dyn Fn(&str, &str, &str) -> bool,
+    out: &mut Vec<String>,
+) {
+    let different = |out: &mut Vec<String>| {
+        let actual = actual.map_or_else(|| "nothing".to_owned(), shorten);
+        out.push(format!("{path}: expected {}, got {actual}", shorten(expected)));
+    };
+    if let Some(operator) = operator(expected) {
+        if !operator.holds(actual) {
+            different(out);
+        }
+        return;
+    }
+    match (expected, actual) {
+        (Value::Map(expected), Some(Value::Map(actual))) => {
+            for (key, value) in &**expected {
+                differences(value, actual.get(key), &format!("{path}.{key}"), text, out);
+            }
+            for (key, value) in actual.iter().filter(|(key, _)| !expected.contains_key(*key)) {
+                out.push(format!("{path}.{key}: not expected, got {}", shorten(value)));
+            }
+        }
+        (Value::List(expected), Some(Value::List(actual))) => {
+            if expected.len() != actual.len() {
+                out.push(format!("{path}: expected {} items, got {}", expected.len(), actual.len()));
+            }
+            for (index, (expected, actual)) in expected.iter().zip(&**actual).enumerate() {
+                differences(expected, Some(actual), &format!("{path}[{index}]"), text, out);
+            }
+        }
+        (Value::Number(expected), Some(Value::Number(actual))) => {
+            if js_number(expected.as_f64()) != js_number(actual.as_f64()) {
+                different(out);
+            }
+        }
+        (Value::String(expected), Some(Value::String(actual))) => {
+            if !text(path, expected, actual) {
+                different(out);
+            }
+        }
+        (expected, Some(actual)) if expected == actual => {}
+        _ => different(out),
+    }
+}
+
+enum Operator<'a> {
+    Contains(&'a str),
+    Any(bool),
+}
+
+fn operator(expected: &Value) -> Option<Operator<'_>> {
+    let map = expected.as_map().filter(|map| map.len() == 1)?;
+    match map.first()? {
+        (key, Value::String(text)) if &**key == "$contains" => Some(Operator::Contains(text)),
+        (key, Value::Bool(present)) if &**key == "$any" => Some(Operator::Any(*present)),
+        _ => None,
+    }
+}
+
+impl Operator<'_> {
+    fn holds(&self, actual: Option<&Value>) -> bool {
+        match self {
+            Operator::Contains(text) => {
+                let found = actual.and_then(Value::as_str).unwrap_or_default();
+                found.to_lowercase().contains(&text.to_lowercase())
+            }
+            Operator::Any(present) => actual.is_some() == *present,
+        }
+    }
+}
+
+fn shorten(value: &Value) -> String {
+    let text = flowloom_core::render::json(value);
+    match text.char_indices().nth(160) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// Every leaf of a value (empty lists and objects are leaves) as its path and the whole value with that leaf changed.
+pub fn leaves(value: &Value) -> Vec<(Vec<String>, Value)> {
+    match value {
+        Value::Map(map) if !map.is_empty() => map
+            .iter()
+            .flat_map(|(key, inner)| {
+                leaves(inner).into_iter().map(move |(mut path, changed)| {
+                    path.insert(0, key.to_string());
+                    let mut copy: Map = (**map).clone();
+                    copy.insert(key.clone(), changed);
+                    (path, copy.into())
+                })
+            })
+            .collect(),
+        Value::List(items) if !items.is_empty() => (0..items.len())
+            .flat_map(|index| {
+                leaves(&items[index]).into_iter().map(move |(mut path, changed)| {
+                    path.insert(0, index.to_string());
+                    let mut copy = items.to_vec();
+                    copy[index] = changed;
+                    (path, Value::list(copy))
+                })
+            })
+            .collect(),
+        leaf => vec![(Vec::new(), change(leaf))],
+    }
+}
+
+fn change(leaf: &Value) -> Value {
+    match leaf {
+        Value::Null => CHANGE.into(),
+        Value::Bool(value) => (!value).into(),
+        Value::Number(number) => {
+            let changed = flowloom_core::value::Number::from_f64(number.as_f64() * 2.0 + 1.0);
+            changed.map_or(Value::Null, Value::Number)
+        }
+        Value::String(text) => format!("{text}{CHANGE}").into(),
+        Value::List(_) => Value::list(vec![CHANGE.into()]),
+        Value::Map(_) | Value::Blob(_) => Value::map([("changed", Value::from(CHANGE))]),
+    }
+}

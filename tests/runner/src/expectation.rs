@@ -1,0 +1,129 @@
+//! Collects what one case compared, and how its error texts are compared.
+
+use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::value::{Map, Value};
+
+use crate::compare::differences;
+
+/// The judgement of one case.
+pub(crate) struct Judge {
+    failures: Vec<String>,
+    compared: usize,
+    /// Texts of errors that the case's own script raises: facts wherever they are expected.
+    scripted: Vec<String>,
+}
+
+impl Judge {
+    pub(crate) fn new(case: &Value) -> Judge {
+        let mut scripted = Vec::new();
+        scripted_errors(case, &mut scripted);
+        Judge { failures: Vec::new(), compared: 0, scripted }
+    }
+
+    pub(crate) fn fail(&mut self, why: impl Into<String>) {
+        self.failures.push(why.into());
+    }
+
+    /// Compares one key of the expectation.
+    pub(crate) fn compare(&mut self, key: &str, expected: &Value, actual: Option<&Value>) {
+        self.compared += 1;
+        let scripted = &self.scripted;
+        let text = |path: &str, expected: &str, actual: &str| {
+            if is_error_text(path, expected) { has_facts(expected, actual, scripted) } else { expected == actual }
+        };
+        differences(expected, actual, key, &text, &mut self.failures);
+    }
+
+    /// Compares what checking a definition said. `true` if it is refused and nothing else can be compared.
+    pub(crate) fn check(&mut self, expectation: &Map, diagnostics: &[Diagnostic]) -> bool {
+        let refused = diagnostics.iter().any(Diagnostic::is_error);
+        if let Some(expected) = expectation.get("refused") {
+            self.compare("refused", expected, Some(&refused.into()));
+        } else if refused {
+            let errors: Vec<_> = diagnostics.iter().filter(|d| d.is_error()).map(|d| d.message.as_str()).collect();
+            self.fail(format!("refused: {}", errors.join("; ")));
+        }
+        for name in expectation.get("names").and_then(Value::as_list).into_iter().flatten() {
+            let name = name.as_str().unwrap_or_default();
+            let named = diagnostics.iter().any(|d| d.message.contains(name) || d.help.iter().any(|h| h.contains(name)));
+            self.compare("names", &true.into(), Some(&named.into()));
+            if !named {
+                self.fail(format!("no diagnostic names {name:?}"));
+            }
+        }
+        if let Some(expected) = expectation.get("warns") {
+            let warns = diagnostics.iter().any(|diagnostic| !diagnostic.is_error());
+            self.compare("warns", expected, Some(&warns.into()));
+        }
+        refused || expectation.contains_key("refused")
+    }
+
+    /// Compares which events occurred.
+    pub(crate) fn events(&mut self, expectation: &Map, names: &[&str]) {
+        for (key, wanted) in [("includes", true), ("excludes", false)] {
+            for name in expectation.get(key).and_then(Value::as_list).into_iter().flatten() {
+                let occurred = names.contains(&name.as_str().unwrap_or_default());
+                self.compare(key, &wanted.into(), Some(&occurred.into()));
+            }
+        }
+    }
+
+    /// Why the case fails.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        if self.compared == 0 && self.failures.is_empty() {
+            self.fail("nothing was compared");
+        }
+        self.failures
+    }
+}
+
+fn scripted_errors(value: &Value, out: &mut Vec<String>) {
+    match value {
+        Value::Map(map) => {
+            for (key, inner) in &**map {
+                match (&**key, inner) {
+                    ("throw" | "error", Value::String(text)) => out.push(text.to_string()),
+                    ("expect" | "expected" | "ours", _) => {}
+                    _ => scripted_errors(inner, out),
+                }
+            }
+        }
+        Value::List(items) => items.iter().for_each(|item| scripted_errors(item, out)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Blob(_) => {}
+    }
+}
+
+/// Whether a text of the expectation is an error's: its wording is ours, its facts are not.
+fn is_error_text(path: &str, expected: &str) -> bool {
+    let last = path.rsplit('.').next().unwrap_or(path);
+    matches!(last, "error" | "throws" | "tool_throws" | "save_error")
+        || (path == "tool_result" && expected.starts_with("Flow execution failed"))
+}
+
+/// Every number, name and quoted word of an error text, and every error that the script itself raised, must be in ours.
+fn has_facts(expected: &str, actual: &str, scripted: &[String]) -> bool {
+    let raised = scripted.iter().filter(|text| !text.is_empty() && expected.contains(text.as_str()));
+    !actual.is_empty() && raised.into_iter().all(|text| actual.contains(text.as_str())) && {
+        facts(expected).into_iter().all(|fact| actual.contains(&fact))
+    }
+}
+
+/// Numbers, quoted words, and words that are names: with a capital after the first letter, a digit, `_` or `::`.
+fn facts(text: &str) -> Vec<String> {
+    let mut facts = Vec::new();
+    let mut quoted = text.split(['\'', '"', '`']);
+    quoted.next();
+    while let (Some(inside), Some(_)) = (quoted.next(), quoted.next()) {
+        facts.push(inside.to_owned());
+    }
+    for word in text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | ':'))) {
+        let word = word.trim_matches(':');
+        let is_name = word.chars().skip(1).any(char::is_uppercase)
+            || word.chars().any(|c| c.is_ascii_digit() || c == '_')
+            || word.contains("::");
+        if is_name {
+            facts.push(word.to_owned());
+        }
+    }
+    facts
+}

@@ -1,0 +1,128 @@
+//! Cases of the `flow` format.
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::hash::Hash;
+use flowloom_core::plan::{Format, Plan};
+use flowloom_core::render;
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::{Compiled, Sources, compile, flow, present};
+use flowloom_runtime::memory::MemoryJournal;
+use flowloom_runtime::{Engine, Outcome, Start};
+
+use crate::expectation::Judge;
+use crate::world::{Trace, World};
+
+/// The id under which the recorded flows were stored.
+const UUID: &str = "00000000-0000-4000-8000-000000000001";
+
+pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
+    let definition = case.get("flow").map(render::json).unwrap_or_default();
+    let compiled = check(&definition);
+    if judge.check(expectation, &compiled.diagnostics) {
+        return;
+    }
+    let Some(plan) = compiled.plan.map(Arc::new) else { return judge.fail("there is no plan") };
+    let world = World::new(case);
+    let inputs = case.get("args").cloned().unwrap_or_default();
+    let Some(outcome) = run(&world, plan.clone(), inputs, None) else {
+        return judge.fail("the run never ends");
+    };
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return judge.fail(format!("the run does not start: {error}")),
+    };
+    let trace = world.trace();
+    let saved = !compiled.diagnostics.iter().any(|diagnostic| diagnostic.code == Code::UnknownBlock);
+    let facts = Facts { plan: &plan, outcome: &outcome, trace: &trace, saved };
+    for (key, expected) in expectation {
+        match &**key {
+            "introspections" | "warns" | "names" | "run_unserialisable" | "includes" | "excludes" => {}
+            _ => match facts.of(key, expected) {
+                Ok(actual) => judge.compare(key, expected, actual.as_ref()),
+                Err(why) => judge.fail(why),
+            },
+        }
+    }
+    let names: Vec<_> = outcome.records.iter().map(|record| record.event.name()).collect();
+    judge.events(expectation, &names);
+}
+
+pub(crate) fn check(definition: &str) -> Compiled {
+    let files = [("flow.json".to_owned(), definition.as_bytes().to_vec())].into();
+    let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
+    compile("flow.json", &sources, Some(Format::Flow))
+}
+
+/// Runs a plan in a world, to its end; `None` if it would wait for ever.
+pub(crate) fn run(
+    world: &Arc<World>,
+    plan: Arc<Plan>,
+    inputs: Value,
+    agent: Option<String>,
+) -> Option<Result<Outcome, flowloom_core::StepError>> {
+    let engine = Engine::new(world.effects(), Arc::new(MemoryJournal::new()));
+    let limits = plan.limits.clone();
+    let start = Start { plan, bundle: Hash::of(b"case"), inputs, owner: "local".into(), agent, limits };
+    match engine.start(start) {
+        Err(error) => Some(Err(error)),
+        Ok(run) => {
+            world.run();
+            world.clock.block_on(run.drive()).map(Ok)
+        }
+    }
+}
+
+struct Facts<'a> {
+    plan: &'a Plan,
+    outcome: &'a Outcome,
+    trace: &'a Trace,
+    saved: bool,
+}
+
+impl Facts<'_> {
+    /// What happened, for one key of the expectation.
+    fn of(&self, key: &str, expected: &Value) -> Result<Option<Value>, String> {
+        let reply = || flow::tool_reply(self.plan, &self.outcome.state);
+        Ok(Some(match key {
+            "run" => present(self.plan, &self.outcome.state).result,
+            "tool_result" => reply().text.into(),
+            "skip_handle_execution" => reply().is_final.into(),
+            "llm_prompts" => Value::list(self.trace.prompts.clone()),
+            "scrapes" => Value::list(self.trace.scrapes.clone()),
+            "http_requests" => self.requests(expected),
+            "tool" => {
+                let tool = flow::tool(self.plan, UUID);
+                Value::map([
+                    ("name", Value::from(tool.name)),
+                    ("description", tool.description.into()),
+                    ("parameters", tool.parameters),
+                ])
+            }
+            "save_ok" => self.saved.into(),
+            "save_error" | "tool_throws" => return Ok(None),
+            other => return Err(format!("the key {other:?} is not known")),
+        }))
+    }
+
+    /// The requests, with the headers that the expectation selects.
+    fn requests(&self, expected: &Value) -> Value {
+        let expected = expected.as_list().unwrap_or_default();
+        let written = self.trace.requests.iter().enumerate().map(|(index, request)| {
+            let selected = expected.get(index).and_then(|request| request.get("headers")).and_then(Value::as_map);
+            let headers = request
+                .headers
+                .iter()
+                .filter(|(name, _)| selected.is_none_or(|selected| selected.contains_key(name.as_str())));
+            let headers = headers.map(|(name, value)| (name.as_str(), Value::from(value.names_only())));
+            Value::map([
+                ("method", Value::from(request.method.as_str())),
+                ("url", request.url.names_only().into()),
+                ("headers", Value::map(headers)),
+                ("body", request.body.as_ref().map(|body| body.names_only()).unwrap_or_default().into()),
+            ])
+        });
+        Value::list(written.collect())
+    }
+}

@@ -1,0 +1,252 @@
+//! The scripted world of a case: what models, servers, pages and functions answer, and what they were asked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::http::{HttpReply, HttpRequest};
+use flowloom_core::plan::EffectClass;
+use flowloom_core::request::{
+    CallRequest, Capture, GenerateRequest, Generated, Purpose, PythonRequest, Role, ScrapeRequest, Usage,
+};
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::effects::{self, Clock, Context, Effects, Functions, Http, Model, Price, Reply, Scraper};
+use flowloom_runtime::sim::SimClock;
+
+/// Tokens that a prompt may have when a case does not say.
+const WINDOW: i64 = 8192;
+
+/// A world made of one case.
+pub(crate) struct World {
+    pub(crate) clock: SimClock,
+    case: Value,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    answers: usize,
+    turns: HashMap<String, usize>,
+    trace: Trace,
+    is_running: bool,
+    denied: Option<String>,
+}
+
+/// What the world was asked.
+#[derive(Clone, Default)]
+pub(crate) struct Trace {
+    pub(crate) requests: Vec<HttpRequest>,
+    pub(crate) prompts: Vec<Value>,
+    pub(crate) scrapes: Vec<Value>,
+    pub(crate) calls: Vec<Value>,
+}
+
+impl World {
+    pub(crate) fn new(case: &Value) -> Arc<World> {
+        Arc::new(World { clock: SimClock::new(1_700_000_000_000), case: case.clone(), state: Mutex::default() })
+    }
+
+    /// Refuses one function to every agent.
+    pub(crate) fn deny(&self, function: &str) {
+        self.state().denied = Some(function.to_owned());
+    }
+
+    /// From here on, checks of capabilities are no longer part of the trace: it has those before the run.
+    pub(crate) fn run(&self) {
+        self.state().is_running = true;
+    }
+
+    pub(crate) fn trace(&self) -> Trace {
+        self.state().trace.clone()
+    }
+
+    pub(crate) fn effects(self: &Arc<World>) -> Effects {
+        Effects {
+            model: self.clone(),
+            http: self.clone(),
+            scraper: self.clone(),
+            functions: self.clone(),
+            code: self.clone(),
+            clock: Arc::new(self.clock.clone()),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, request: &GenerateRequest) -> Result<Option<String>, StepError> {
+        if let Purpose::Summary { characters, part, .. } = request.purpose {
+            // One text for the whole summary, whatever parts it was made of.
+            return Ok((part == 0).then(|| format!("SUMMARY({characters})")));
+        }
+        let mut state = self.state();
+        let said = request.messages.iter().map(|message| {
+            let role = if message.role == Role::User { "user" } else { "system" };
+            Value::map([("role", Value::from(role)), ("content", message.content.as_str().into())])
+        });
+        let said = Value::list(said.collect());
+        state.trace.prompts.push(said);
+        let index = state.answers;
+        state.answers += 1;
+        let prompt = request.messages.last().map(|message| message.content.as_str()).unwrap_or_default();
+        match self.case.get("mock_llm").and_then(Value::as_list).and_then(|answers| answers.get(index)) {
+            None => Ok(Some(format!("LLM({prompt})"))),
+            Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.to_string())),
+            Some(other) => {
+                let error = other.get("error").and_then(Value::as_str).unwrap_or("failed");
+                Err(StepError::new(Code::ModelFailed, error))
+            }
+        }
+    }
+
+    fn behaviour(&self, function: &str) -> Option<Value> {
+        let list = self.case.get("script")?.get(function)?;
+        let items = list.as_list()?;
+        let mut state = self.state();
+        let turn = state.turns.entry(function.to_owned()).or_default();
+        let item = items.get((*turn).min(items.len().saturating_sub(1))).cloned();
+        *turn += 1;
+        item
+    }
+}
+
+impl Model for World {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+        Ok(named.unwrap_or("scripted:case").to_owned())
+    }
+
+    fn generate<'a>(&'a self, request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
+        Box::pin(async move {
+            let text = self.answer(request)?;
+            Ok(Generated { text, tool_calls: Vec::new(), usage: Usage::none() })
+        })
+    }
+
+    fn window(&self, _model: &str) -> u64 {
+        let limit = self.case.get("mock_context_limit").and_then(Value::as_i64).unwrap_or(WINDOW);
+        u64::try_from(limit).unwrap_or(0)
+    }
+
+    fn count_tokens(&self, _model: &str, text: &str) -> u64 {
+        (text.chars().count() as u64).div_ceil(4)
+    }
+
+    fn default_max_tokens(&self, _model: &str) -> u64 {
+        1024
+    }
+
+    fn price(&self, _model: &str) -> Option<Price> {
+        Some(Price { input: 0, output: 0 })
+    }
+}
+
+impl Http for World {
+    fn send<'a>(&'a self, request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
+        Box::pin(async move {
+            self.state().trace.requests.push(request.clone());
+            let url = request.url.names_only();
+            let mocks = self.case.get("mock_http").and_then(Value::as_list).unwrap_or_default();
+            let fits = |mock: &&Value| {
+                let mock_url = mock.get("url").and_then(Value::as_str).unwrap_or("*");
+                let method = mock.get("method").and_then(Value::as_str);
+                (mock_url == "*" || mock_url == url) && method.is_none_or(|method| method == request.method)
+            };
+            let Some(mock) = mocks.iter().find(fits) else {
+                return Err(StepError::new(Code::HttpFailed, "fetch failed"));
+            };
+            let status = mock.get("status").and_then(Value::as_i64).unwrap_or(200);
+            let body = mock.get("body").and_then(Value::as_str).unwrap_or_default().to_owned();
+            Ok(HttpReply { status: u16::try_from(status).unwrap_or(0), headers: Vec::new(), body })
+        })
+    }
+}
+
+impl Scraper for World {
+    fn fetch<'a>(&'a self, request: &'a ScrapeRequest, _context: &'a Context) -> Reply<'a, String> {
+        Box::pin(async move {
+            let capture = if request.capture == Capture::Html { "html" } else { "text" };
+            let asked = Value::map([("url", Value::from(request.url.as_str())), ("captureAs", capture.into())]);
+            self.state().trace.scrapes.push(asked);
+            let page = self.case.get("mock_scrape").and_then(|pages| pages.get(&request.url));
+            let content = page.filter(|page| page.get("success").is_none_or(Value::is_truthy));
+            let content = content.and_then(|page| page.get("content")).and_then(Value::as_str);
+            match content {
+                None => {
+                    let message = "URL could not be scraped and no content was found.";
+                    Err(StepError::new(Code::ScrapeFailed, message))
+                }
+                Some("") => {
+                    let message = "There was no content to be collected or read.";
+                    Err(StepError::new(Code::ScrapeFailed, message))
+                }
+                Some(content) => Ok(content.to_owned()),
+            }
+        })
+    }
+
+    fn select(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError> {
+        let selector = scraper::Selector::parse(selector)
+            .map_err(|error| StepError::new(Code::NoSelector, format!("{selector:?} is no selector: {error}")))?;
+        Ok(scraper::Html::parse_document(html).select(&selector).map(|hit| hit.inner_html()).collect())
+    }
+}
+
+impl Functions for World {
+    fn class(&self, _request: &CallRequest) -> EffectClass {
+        EffectClass::AtLeastOnce
+    }
+
+    fn permit(&self, agent: &str, function: &str) -> Result<(), StepError> {
+        let mut state = self.state();
+        if !state.is_running {
+            let capability = function.split("::").next().unwrap_or_default();
+            let payload = Value::map([
+                ("agentId", Value::from(agent)),
+                ("capability", capability.into()),
+                ("resource", function.into()),
+            ]);
+            let call = [("fn", Value::from("security::check_capability")), ("payload", payload)];
+            state.trace.calls.push(Value::map(call));
+        }
+        match &state.denied {
+            Some(denied) if denied == function => {
+                Err(StepError::new(Code::CapabilityDenied, format!("Agent {agent} denied: {function}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn call<'a>(&'a self, request: &'a CallRequest, _context: &'a Context) -> Reply<'a, Value> {
+        Box::pin(async move {
+            let payload = request.payload.to_value();
+            let call = [("fn", Value::from(&*request.function)), ("payload", payload.clone())];
+            self.state().trace.calls.push(Value::map(call));
+            let behaviour = self.behaviour(&request.function);
+            let behaviour = behaviour.as_ref().and_then(Value::as_map).cloned().unwrap_or_else(echo_prompt);
+            if let Some(delay) = behaviour.get("delay_ms").and_then(Value::as_i64) {
+                self.clock.sleep_until(self.clock.now_ms() + delay.unsigned_abs()).await;
+            }
+            if let Some(message) = behaviour.get("throw") {
+                let message = flowloom_core::render::text(message, flowloom_core::render::Style::Json);
+                return Err(StepError::new(Code::FunctionFailed, message));
+            }
+            if let Some(key) = behaviour.get("echo").and_then(Value::as_str) {
+                return Ok(payload.get(key).cloned().unwrap_or_default());
+            }
+            Ok(behaviour.get("return").cloned().unwrap_or_default())
+        })
+    }
+}
+
+fn echo_prompt() -> Map {
+    Map::from_iter([("echo".into(), "prompt".into())])
+}
+
+impl effects::Code for World {
+    fn python<'a>(&'a self, _request: &'a PythonRequest, _context: &'a Context) -> Reply<'a, Value> {
+        Box::pin(async { Err(StepError::new(Code::NoSandbox, "this case needs the sandbox")) })
+    }
+}
