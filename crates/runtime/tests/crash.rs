@@ -118,7 +118,7 @@ fn crash_everywhere(seed: u64, plan: fn() -> Plan, stride: usize) -> usize {
         if recorded.is_empty() {
             continue;
         }
-        let sent_before = trial.world.sent.lock().unwrap().clone();
+        let sent_before = trial.world.sent.lock().expect("not poisoned").clone();
         let outcome = trial.finish(trial.resume(broken.id));
         assert_eq!(outcome.state.status, Status::Succeeded, "seed {seed}, cut {cut}: {:?}", outcome.state.error);
         assert_eq!(outputs(&outcome), outputs(&expected), "seed {seed}, cut {cut}");
@@ -131,18 +131,18 @@ fn crash_everywhere(seed: u64, plan: fn() -> Plan, stride: usize) -> usize {
 
 /// An effect is sent once, or once more under the same key if the crash caught it in flight.
 fn check_sends(trial: &Trial, before: &std::collections::BTreeMap<String, u32>, seed: u64, cut: usize) {
-    for (key, count) in trial.world.sent.lock().unwrap().iter() {
+    for (key, count) in trial.world.sent.lock().expect("not poisoned").iter() {
         let allowed = if before.contains_key(key) { 2 } else { 1 };
         assert!(*count <= allowed, "seed {seed}, cut {cut}: {key} was sent {count} times");
     }
 }
 
 fn check_replay(trial: &Trial, outcome: &Outcome) {
-    let sent = trial.world.sent.lock().unwrap().clone();
+    let sent = trial.world.sent.lock().expect("not poisoned").clone();
     let replay = trial.engine.replay(outcome.records.clone(), trial.plan.clone());
     let replayed = trial.world.clock.block_on(replay).expect("no deadlock").expect("no divergence");
     assert_eq!(text(&replayed), text(outcome));
-    assert_eq!(*trial.world.sent.lock().unwrap(), sent, "replay sent something");
+    assert_eq!(*trial.world.sent.lock().expect("not poisoned"), sent, "replay sent something");
 }
 
 fn text(outcome: &Outcome) -> String {

@@ -165,7 +165,7 @@ fn stored_runs(text: &str) -> Option<Vec<(String, Value)>> {
     let odd = owners.split(", ").nth(1)?.split(" for odd").next()?;
     let run = |index: u64| {
         let id = format!("r{index}");
-        let owner = if index % 2 == 0 { even } else { odd };
+        let owner = if index.is_multiple_of(2) { even } else { odd };
         let record =
             [("runId", id.as_str().into()), ("workflowId", owner.into()), ("status", Value::from("completed"))];
         (id.clone(), Value::map(record))

@@ -11,12 +11,8 @@ pub fn read_lenient(text: &str) -> Option<Value> {
     if let Ok(value) = parse_value(text) {
         return Some(value);
     }
-    if text.starts_with(['{', '[']) {
-        if let Some(value) = repair(text) {
-            return Some(value);
-        }
-    }
-    extract(text)
+    let repaired = if text.starts_with(['{', '[']) { repair(text) } else { None };
+    repaired.or_else(|| extract(text))
 }
 
 /// Bytes looked at by [`extract`] for one opening bracket; bounds the work on text full of brackets.

@@ -13,20 +13,20 @@ use crate::Presented;
 
 /// The result of a run of a step list.
 pub fn present(plan: &Plan, state: &RunState) -> Presented {
-    let (results, env) = tell(plan, state);
+    let told = tell(plan, state);
     let run = state.run.map(|run| run.to_string()).unwrap_or_default();
-    let output = env.vars.get("input").cloned().unwrap_or_default();
+    let output = told.env.vars.get("input").cloned().unwrap_or_default();
     let result = Value::map([
         ("runId", Value::from(run)),
-        ("results", Value::list(results)),
-        ("vars", Value::Map(env.vars.shared())),
+        ("results", Value::list(told.results)),
+        ("vars", Value::Map(told.env.vars.shared())),
     ]);
     Presented { result: render::js_value(&result), output: render::js_value(&output) }
 }
 
 /// What AgentOS stores of a run under `workflow_runs` (spec/steps.md c.3).
 pub fn run_record(plan: &Plan, state: &RunState) -> Value {
-    let (results, _) = tell(plan, state);
+    let told = tell(plan, state);
     let mut record = Map::new();
     let run = state.run.map(|run| run.to_string()).unwrap_or_default();
     record.insert("runId".into(), run.into());
@@ -40,119 +40,115 @@ pub fn run_record(plan: &Plan, state: &RunState) -> Value {
     if let Some(error) = &state.error {
         record.insert("error".into(), error.message.as_str().into());
     }
-    record.insert("results".into(), Value::list(results));
+    record.insert("results".into(), Value::list(told.results));
     render::js_value(&record.into())
 }
 
-/// Follows the steps in order, as far as the run came: one entry each, and the variables.
-fn tell(plan: &Plan, state: &RunState) -> (Vec<Value>, Env) {
-    let mut env = Env { vars: plan.initial(&state.inputs()), locals: Vec::new() };
-    let mut results = Vec::new();
-    let Kind::Sequence(steps) = &plan.root.kind else { return (results, env) };
+/// The message when a workflow is asked for that is not there.
+pub fn not_found(id: &str) -> String {
+    format!("Workflow {id} not found")
+}
+
+/// Follows the steps in order, as far as the run came.
+fn tell<'a>(plan: &'a Plan, state: &'a RunState) -> Told<'a> {
+    let env = Env { vars: plan.initial(&state.inputs()), locals: Vec::new() };
+    let mut told = Told { plan, state, env, results: Vec::new() };
+    let Kind::Sequence(steps) = &plan.root.kind else { return told };
     for step in steps {
         let path = Path::root().child(&step.key);
         let goes_on = match &step.kind {
-            Kind::Parallel(members) => fanout(plan, step, members, &path, state, &mut env, &mut results),
-            Kind::Loop(looped) => repeated(plan, step, &looped.body, &path, state, &mut env, &mut results),
-            _ => single(plan, step, &path, state, &mut env, &mut results),
+            Kind::Parallel(members) => told.fanout(step, members, &path),
+            Kind::Loop(looped) => told.repeated(step, &looped.body, &path),
+            _ => told.single(step, &path),
         };
         if !goes_on {
             break;
         }
     }
-    (results, env)
+    told
 }
 
-fn single(plan: &Plan, step: &Step, path: &Path, state: &RunState, env: &mut Env, results: &mut Vec<Value>) -> bool {
-    let Some(done) = state.step(path) else { return false };
-    match done.phase {
-        Phase::Finished => {
-            results.push(entry(step, done, done.output.clone().unwrap_or_default(), false));
-            take_effect(plan, step, done.output.as_ref(), env);
-            true
-        }
-        Phase::Skipped => {
-            results.push(entry(step, done, "skipped".into(), false));
-            true
-        }
-        Phase::Failed if step.policy.on_error == OnError::Continue => {
-            results.push(entry(step, done, Value::Null, true));
-            true
-        }
-        Phase::Failed | Phase::Running | Phase::Aborted | Phase::Waiting | Phase::Uncertain => false,
-    }
+/// One entry for each step, and the variables; each method takes one step in and says whether the run went on.
+struct Told<'a> {
+    plan: &'a Plan,
+    state: &'a RunState,
+    env: Env,
+    results: Vec<Value>,
 }
 
-/// Every member has its entry, also where one of them failed the run.
-fn fanout(
-    plan: &Plan,
-    step: &Step,
-    members: &[Step],
-    path: &Path,
-    state: &RunState,
-    env: &mut Env,
-    results: &mut Vec<Value>,
-) -> bool {
-    let mut outputs = Vec::new();
-    for member in members {
-        let Some(done) = state.step(&path.child(&member.key)) else { return false };
-        let failed = done.phase == Phase::Failed;
-        outputs.push((member, done.output.clone()));
-        if failed || done.phase == Phase::Finished {
-            results.push(entry(member, done, done.output.clone().unwrap_or_default(), failed));
+impl Told<'_> {
+    fn single(&mut self, step: &Step, path: &Path) -> bool {
+        let Some(done) = self.state.step(path) else { return false };
+        match done.phase {
+            Phase::Finished => {
+                self.results.push(entry(step, done, done.output.clone().unwrap_or_default(), false));
+                self.take_effect(step, done.output.as_ref());
+                true
+            }
+            Phase::Skipped => {
+                self.results.push(entry(step, done, "skipped".into(), false));
+                true
+            }
+            Phase::Failed if step.policy.on_error == OnError::Continue => {
+                self.results.push(entry(step, done, Value::Null, true));
+                true
+            }
+            Phase::Failed | Phase::Running | Phase::Aborted | Phase::Waiting | Phase::Uncertain => false,
         }
     }
-    if state.step(path).is_none_or(|done| done.phase != Phase::Finished) {
-        return false;
-    }
-    let list = Value::list(outputs.iter().map(|(_, output)| output.clone().unwrap_or_default()).collect());
-    take_effect(plan, step, Some(&list), env);
-    for (member, output) in outputs {
-        if output.is_some() {
-            take_effect(plan, member, output.as_ref(), env);
-        }
-    }
-    true
-}
 
-/// One entry with the last iteration's output; every finished iteration has had its effect.
-fn repeated(
-    plan: &Plan,
-    step: &Step,
-    body: &Step,
-    path: &Path,
-    state: &RunState,
-    env: &mut Env,
-    results: &mut Vec<Value>,
-) -> bool {
-    let mut last = None;
-    let mut started = None;
-    for index in 0.. {
-        let Some(done) = state.step(&path.iteration(index)) else { break };
-        started.get_or_insert(done.started_at);
-        if done.phase == Phase::Finished {
-            take_effect(plan, body, done.output.as_ref(), env);
-            last = done.output.clone();
+    /// Every member has its entry, also where one of them failed the run.
+    fn fanout(&mut self, step: &Step, members: &[Step], path: &Path) -> bool {
+        let mut outputs = Vec::new();
+        for member in members {
+            let Some(done) = self.state.step(&path.child(&member.key)) else { return false };
+            let failed = done.phase == Phase::Failed;
+            outputs.push((member, done.output.clone()));
+            if failed || done.phase == Phase::Finished {
+                self.results.push(entry(member, done, done.output.clone().unwrap_or_default(), failed));
+            }
         }
+        if self.state.step(path).is_none_or(|done| done.phase != Phase::Finished) {
+            return false;
+        }
+        let list = Value::list(outputs.iter().map(|(_, output)| output.clone().unwrap_or_default()).collect());
+        self.take_effect(step, Some(&list));
+        for (member, output) in outputs {
+            if output.is_some() {
+                self.take_effect(member, output.as_ref());
+            }
+        }
+        true
     }
-    let Some(done) = state.step(path) else { return false };
-    let done = StepState { started_at: started.unwrap_or(done.started_at), ..done.clone() };
-    match done.phase {
-        Phase::Finished => {
-            results.push(entry(step, &done, last.unwrap_or_default(), false));
-            true
-        }
-        Phase::Failed if step.policy.on_error == OnError::Continue => {
-            results.push(entry(step, &done, Value::Null, true));
-            true
-        }
-        _ => false,
-    }
-}
 
-fn take_effect(plan: &Plan, step: &Step, output: Option<&Value>, env: &mut Env) {
-    let names = bind::names(step, env, plan.text).unwrap_or_default();
-    bind::write(step, names, output, env);
+    /// One entry with the last iteration's output; every finished iteration has had its effect.
+    fn repeated(&mut self, step: &Step, body: &Step, path: &Path) -> bool {
+        let mut last = None;
+        let mut started = None;
+        for index in 0.. {
+            let Some(done) = self.state.step(&path.iteration(index)) else { break };
+            started.get_or_insert(done.started_at);
+            if done.phase == Phase::Finished {
+                last = done.output.clone();
+                self.take_effect(body, last.as_ref());
+            }
+        }
+        let Some(done) = self.state.step(path) else { return false };
+        let done = StepState { started_at: started.unwrap_or(done.started_at), ..done.clone() };
+        match done.phase {
+            Phase::Finished => self.results.push(entry(step, &done, last.unwrap_or_default(), false)),
+            Phase::Failed if step.policy.on_error == OnError::Continue => {
+                self.results.push(entry(step, &done, Value::Null, true));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn take_effect(&mut self, step: &Step, output: Option<&Value>) {
+        let names = bind::names(step, &self.env, self.plan.text).unwrap_or_default();
+        bind::write(step, names, output, &mut self.env);
+    }
 }
 
 fn entry(step: &Step, done: &StepState, output: Value, failed: bool) -> Value {
@@ -165,9 +161,4 @@ fn entry(step: &Step, done: &StepState, output: Value, failed: bool) -> Value {
         entry.insert("error".into(), error.message.as_str().into());
     }
     entry.into()
-}
-
-/// The message when a workflow is asked for that is not there.
-pub fn not_found(id: &str) -> String {
-    format!("Workflow {id} not found")
 }

@@ -1,0 +1,147 @@
+//! What is kept beside the journal: bundles, the list of runs, wishes, workflows.
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_runtime::journal::Wish;
+use rusqlite::{OptionalExtension, Row, params};
+
+use crate::failure::failed;
+use crate::{Store, wishes};
+
+/// A run as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRow {
+    /// Its id.
+    pub id: RunId,
+    /// When it was created, in milliseconds since 1970.
+    pub created_at: u64,
+    /// When it ended.
+    pub finished_at: Option<u64>,
+    /// The format of its definition.
+    pub format: String,
+    /// The name of its definition.
+    pub name: String,
+    /// Its status; a run that says `running` and has no living owner was interrupted.
+    pub status: String,
+    /// Whether a living process drives it.
+    pub is_driven: bool,
+}
+
+/// A workflow that was registered with `workflow::create`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowRow {
+    /// Its id.
+    pub id: String,
+    /// When it was registered, in milliseconds since 1970.
+    pub created_at: u64,
+    /// The definition's JSON text.
+    pub definition: String,
+}
+
+const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner";
+
+impl Store {
+    /// Keeps a bundle for the run that is about to start; it is stored with the run's first event.
+    pub fn keep_bundle(&self, content: &str) -> Hash {
+        let hash = Hash::of(content.as_bytes());
+        self.bundles().insert(hash, content.into());
+        hash
+    }
+
+    /// The bundle of a run.
+    pub fn bundle(&self, hash: Hash) -> Result<Arc<str>, StepError> {
+        let reader = self.reader();
+        let mut statement = reader.prepare_cached("select content from bundle where hash = ?").map_err(failed)?;
+        let content: Option<String> =
+            statement.query_row([hash.to_string()], |row| row.get(0)).optional().map_err(failed)?;
+        content.map(Into::into).ok_or_else(|| StepError::new(Code::StoreCorrupt, format!("the bundle {hash} is gone")))
+    }
+
+    /// The newest runs first.
+    pub fn runs(&self, limit: u32) -> Result<Vec<RunRow>, StepError> {
+        self.select_runs(&format!("select {RUN_COLUMNS} from run order by id desc limit ?"), &limit)
+    }
+
+    /// The run that a person means: an id, a unique prefix of one, or `last`.
+    pub fn find(&self, name: &str) -> Result<RunRow, StepError> {
+        let sql = match name {
+            "last" => format!("select {RUN_COLUMNS} from run where ? is not null order by id desc limit 1"),
+            _ => format!("select {RUN_COLUMNS} from run where substr(id, 1, length(?1)) = ?1 order by id limit 4"),
+        };
+        let found = self.select_runs(&sql, &name.to_lowercase())?;
+        match found.as_slice() {
+            [] if name == "last" => Err(StepError::new(Code::RunNotFound, "there are no runs yet")),
+            [] => Err(StepError::new(Code::RunNotFound, format!("there is no run {name}; see flowloom runs"))),
+            [run] => Ok(run.clone()),
+            several => {
+                let ids: Vec<_> = several.iter().map(|run| run.id.to_string()).collect();
+                let message = format!("{name} fits several runs: {}", ids.join(", "));
+                Err(StepError::new(Code::RunAmbiguous, message))
+            }
+        }
+    }
+
+    fn select_runs(&self, sql: &str, parameter: &dyn rusqlite::ToSql) -> Result<Vec<RunRow>, StepError> {
+        let reader = self.reader();
+        let mut statement = reader.prepare_cached(sql).map_err(failed)?;
+        let rows = statement.query_map([parameter], |row| self.run_row(row)).map_err(failed)?;
+        let rows: Vec<Option<RunRow>> = rows.collect::<Result<_, _>>().map_err(failed)?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
+    fn run_row(&self, row: &Row<'_>) -> rusqlite::Result<Option<RunRow>> {
+        let Some(id) = RunId::parse(&row.get::<_, String>(0)?) else { return Ok(None) };
+        let finished_at: Option<i64> = row.get(2)?;
+        let owner: Option<String> = row.get(6)?;
+        let is_driven = finished_at.is_none() && owner.is_some_and(|owner| self.owner.lives(&owner));
+        Ok(Some(RunRow {
+            id,
+            created_at: row.get::<_, i64>(1)? as u64,
+            finished_at: finished_at.map(|at| at as u64),
+            format: row.get(3)?,
+            name: row.get(4)?,
+            status: row.get(5)?,
+            is_driven,
+        }))
+    }
+
+    /// Leaves a wish for the process that drives a run.
+    pub async fn leave_wish(&self, run: RunId, wish: Wish) -> Result<(), StepError> {
+        let body = wishes::encode(wish).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
+        self.writer
+            .submit(Box::new(move |connection| {
+                connection.execute("insert into wish (run, body) values (?, ?)", params![run.to_string(), body])?;
+                Ok(Ok(()))
+            }))
+            .await
+    }
+
+    /// Registers a workflow, in the place of one with the same id.
+    pub async fn put_workflow(&self, workflow: WorkflowRow) -> Result<(), StepError> {
+        self.writer
+            .submit(Box::new(move |connection| {
+                let sql = "insert into workflow values (?, ?, ?) \
+                           on conflict do update set created_at = excluded.created_at, definition = excluded.definition";
+                let created = workflow.created_at as i64;
+                connection.execute(sql, params![workflow.id, created, workflow.definition])?;
+                Ok(Ok(()))
+            }))
+            .await
+    }
+
+    /// Every registered workflow, the oldest first.
+    pub fn workflows(&self) -> Result<Vec<WorkflowRow>, StepError> {
+        let reader = self.reader();
+        let sql = "select id, created_at, definition from workflow order by created_at, id";
+        let mut statement = reader.prepare_cached(sql).map_err(failed)?;
+        let rows = statement.query_map([], |row| {
+            let created_at = row.get::<_, i64>(1)? as u64;
+            Ok(WorkflowRow { id: row.get(0)?, created_at, definition: row.get(2)? })
+        });
+        rows.map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
+    }
+}

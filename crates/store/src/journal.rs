@@ -1,0 +1,193 @@
+//! The runtime's journal on SQLite.
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::json::parse_value;
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_runtime::effects::Boxed;
+use flowloom_runtime::journal::{Append, Journal, Lease, Wish};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::Store;
+use crate::failure::failed;
+use crate::owner::owned;
+use crate::rows::{self, Stored};
+
+impl Journal for Store {
+    fn begin(&self, run: RunId) -> Result<Lease, StepError> {
+        self.owner.take(run)?;
+        Ok(Lease { run, epoch: 1 })
+    }
+
+    fn claim(&self, run: RunId) -> Boxed<'_, Result<Lease, StepError>> {
+        Box::pin(async move {
+            let seen = {
+                let reader = self.reader();
+                rows::number(&reader, run)?;
+                current(&reader, run).map_err(failed)?
+            };
+            if seen.owner.as_deref().is_some_and(|owner| self.owner.lives(owner)) {
+                return Err(owned(run));
+            }
+            self.owner.take(run)?;
+            let (owner, epoch) = (self.owner.name().to_owned(), seen.epoch);
+            let claimed = self
+                .writer
+                .submit(Box::new(move |connection| {
+                    // Another process may have claimed it since; only one of us finds the epoch it saw.
+                    let sql = "update run set epoch = epoch + 1, owner = ? where id = ? and epoch = ?";
+                    let changed = connection.execute(sql, params![owner, run.to_string(), epoch])?;
+                    Ok(if changed == 1 { Ok(()) } else { Err(owned(run)) })
+                }))
+                .await;
+            match claimed {
+                Ok(()) => Ok(Lease { run, epoch: (epoch + 1) as u64 }),
+                Err(error) => {
+                    self.owner.drop_run(run);
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    fn release(&self, lease: Lease) {
+        self.mailboxes.close(lease.run);
+        if self.owner.drop_run(lease.run) {
+            // Nobody waits for this: an owner that is gone owns nothing anyway.
+            drop(self.writer.submit(Box::new(move |connection| {
+                let sql = "update run set owner = null where id = ? and epoch = ? and owner is not null";
+                connection.prepare_cached(sql)?.execute(params![lease.run.to_string(), lease.epoch as i64])?;
+                Ok(Ok(()))
+            })));
+        }
+    }
+
+    fn append(&self, lease: Lease, records: Vec<Arc<Record>>) -> Append {
+        let rows: Result<Vec<Stored>, StepError> = records.iter().map(|record| Stored::of(record)).collect();
+        let rows = match rows {
+            Ok(rows) => rows,
+            Err(error) => return Append::Done(Err(error)),
+        };
+        let bundle = records.iter().find_map(|record| match &record.event {
+            Event::RunCreated(created) => self.bundles().remove(&created.bundle).map(|text| (created.bundle, text)),
+            _ => None,
+        });
+        let batch = Batch { lease, records, rows, bundle, owner: self.owner.name().to_owned() };
+        Append::Later(self.writer.submit(Box::new(move |connection| batch.write(connection))))
+    }
+
+    fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {
+        Box::pin(async move { rows::read(&self.reader(), run, after) })
+    }
+
+    fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>> {
+        Box::pin(async move {
+            let sql = "select value from memory where holder = ? and key = ?";
+            let reader = self.reader();
+            let mut statement = reader.prepare_cached(sql).map_err(failed)?;
+            let text: Option<String> =
+                statement.query_row(params![owner, key], |row| row.get(0)).optional().map_err(failed)?;
+            let read = text.map(|text| parse_value(&text)).transpose();
+            read.map_err(|error| StepError::new(Code::StoreCorrupt, format!("the memory {key:?} is damaged: {error}")))
+        })
+    }
+
+    fn wishes(&self, run: RunId) -> Option<Boxed<'static, Vec<Wish>>> {
+        Some(self.mailboxes.clone().next(run))
+    }
+}
+
+struct Current {
+    epoch: i64,
+    owner: Option<String>,
+}
+
+fn current(connection: &Connection, run: RunId) -> rusqlite::Result<Current> {
+    let mut statement = connection.prepare_cached("select epoch, owner from run where id = ?")?;
+    statement.query_row([run.to_string()], |row| Ok(Current { epoch: row.get(0)?, owner: row.get(1)? }))
+}
+
+/// One append, ready to be written.
+struct Batch {
+    lease: Lease,
+    records: Vec<Arc<Record>>,
+    rows: Vec<Stored>,
+    bundle: Option<(Hash, Arc<str>)>,
+    owner: String,
+}
+
+impl Batch {
+    fn write(&self, connection: &Connection) -> Result<Result<(), StepError>, rusqlite::Error> {
+        if let Some((hash, content)) = &self.bundle {
+            let sql = "insert or ignore into bundle values (?, ?)";
+            connection.prepare_cached(sql)?.execute(params![hash.to_string(), content])?;
+        }
+        for record in &self.records {
+            if let Event::RunCreated(created) = &record.event {
+                self.create(connection, record, created)?;
+            }
+        }
+        let sql = "select number, holder from run where id = ? and epoch = ?";
+        let mut statement = connection.prepare_cached(sql)?;
+        let key = params![self.lease.run.to_string(), self.lease.epoch as i64];
+        let found = statement.query_row(key, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))).optional()?;
+        let Some((number, holder)) = found else {
+            let message = "another process took the run over; this one stops without writing";
+            return Ok(Err(StepError::new(Code::OwnershipLost, message)));
+        };
+        for (row, record) in self.rows.iter().zip(&self.records) {
+            row.insert(connection, number)?;
+            project(connection, number, &holder, record)?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn create(&self, connection: &Connection, record: &Record, created: &RunCreated) -> rusqlite::Result<()> {
+        let sql = "insert into run (id, epoch, owner, created_at, format, name, status, holder, bundle) \
+                   values (?, ?, ?, ?, ?, ?, 'queued', ?, ?)";
+        connection.prepare_cached(sql)?.execute(params![
+            record.run.to_string(),
+            self.lease.epoch as i64,
+            self.owner,
+            record.at as i64,
+            created.format.name(),
+            created.name,
+            created.owner,
+            created.bundle.to_string(),
+        ])?;
+        Ok(())
+    }
+}
+
+/// What an event means for the other tables.
+fn project(connection: &Connection, number: i64, holder: &str, record: &Record) -> rusqlite::Result<()> {
+    match &record.event {
+        Event::RunStarted { .. } => set_status(connection, number, "running", None),
+        Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
+        Event::RunFinished { status, .. } => set_status(connection, number, status.name(), Some(record.at as i64)),
+        Event::StepFinished { memory: Some(write), .. } => remember(connection, holder, write),
+        Event::CancelRequested { .. } | Event::Answered { .. } | Event::Resolved { .. } => {
+            connection.prepare_cached("delete from wish where run = ?")?.execute([record.run.to_string()])?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn set_status(connection: &Connection, number: i64, status: &str, finished: Option<i64>) -> rusqlite::Result<()> {
+    let sql = "update run set status = ?, finished_at = ? where number = ?";
+    connection.prepare_cached(sql)?.execute(params![status, finished, number])?;
+    Ok(())
+}
+
+fn remember(connection: &Connection, holder: &str, write: &MemoryWrite) -> rusqlite::Result<()> {
+    let sql = "insert into memory values (?, ?, ?) on conflict do update set value = excluded.value";
+    connection.prepare_cached(sql)?.execute(params![holder, write.key, render::json(&write.value)])?;
+    Ok(())
+}
