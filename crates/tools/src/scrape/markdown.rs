@@ -40,11 +40,19 @@ pub(super) fn convert(html: &str, url: &str) -> String {
     if shape.is_excessive() {
         return shape.into_text();
     }
-    let whole = || {
-        let converter = HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec()).build();
-        converter.convert(html).unwrap_or_default().replace('\0', "").trim().to_owned()
-    };
-    article(html, url).unwrap_or_else(whole)
+    article(html, url).unwrap_or_else(|| whole(html))
+}
+
+/// The whole body as Markdown.
+fn whole(html: &str) -> String {
+    // Parsed twice on purpose: the converter's own tree searches all siblings for each piece that a broken table pushes
+    // out in front of it. This tree does not, and what it writes out has no such pieces left.
+    let mended = scraper::Html::parse_document(html).root_element().inner_html();
+    converter().convert(&mended).unwrap_or_default().replace('\0', "").trim().to_owned()
+}
+
+fn converter() -> HtmlToMarkdown {
+    HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec()).build()
 }
 
 /// The main text of a page, if it has one.
@@ -54,8 +62,7 @@ fn article(html: &str, url: &str) -> Option<String> {
     if article.text_content.trim().chars().count() < SHORTEST_ARTICLE {
         return None;
     }
-    let converter = HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec()).build();
-    let body = converter.convert(&article.content).ok()?.replace('\0', "");
+    let body = converter().convert(&article.content).ok()?.replace('\0', "");
     let (title, body) = (article.title.trim(), body.trim());
     // The title is taken out of an article's text when it repeats the page's; a reader needs it.
     let has_title = body.lines().next().is_some_and(|line| line.contains(title));

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
@@ -17,6 +18,13 @@ const MAX_DEPTH: usize = 256;
 /// Most nodes that are built. A misplaced formatting tag is repeated in every later block, so that a small page can
 /// become a tree of any size.
 const MAX_NODES: usize = 1_000_000;
+
+/// Bytes between two looks at the clock.
+const PIECE: usize = 4096;
+
+/// The tokenizer compares each attribute of a tag with all before it, so that one tag can take hours; no honest page
+/// takes this long.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 5000 } else { 1000 });
 
 /// Elements that never nest in themselves or close implicitly: leaving them open makes nothing deeper.
 const FLAT: [&str; 36] = [
@@ -86,10 +94,21 @@ pub(super) struct Shape {
 impl Shape {
     pub(super) fn of(html: &str) -> Shape {
         let queue = BufferQueue::default();
-        queue.push_back(StrTendril::from_slice(html));
         let tokenizer = Tokenizer::new(Counter::default(), TokenizerOpts::default());
-        // The sink never asks for a pause, so one feed takes everything.
-        let _ = tokenizer.feed(&queue);
+        let start = Instant::now();
+        let mut rest = html;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE.min(rest.len())));
+            queue.push_back(StrTendril::from_slice(piece));
+            // The sink never asks for a pause, so one feed takes the whole piece.
+            let _ = tokenizer.feed(&queue);
+            if start.elapsed() > PATIENCE {
+                let mut shape = tokenizer.sink.0.into_inner().shape;
+                shape.nodes = usize::MAX;
+                return shape;
+            }
+            rest = after;
+        }
         tokenizer.end();
         tokenizer.sink.0.into_inner().shape
     }
@@ -116,7 +135,9 @@ pub(super) fn inner_document(html: &str) -> &str {
     let opens = |at: &usize| lower[at + 5..].starts_with(|c: char| c == '>' || c.is_ascii_whitespace());
     let start = lower.match_indices("<html").map(|(at, _)| at).find(opens);
     let start = start.and_then(|at| lower[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
-    let end = lower.rfind("</html").filter(|end| *end >= start).unwrap_or(html.len());
+    let closes = |at: &usize| lower[at + 6..].starts_with(|c: char| c == '>' || c.is_ascii_whitespace());
+    let end = lower.rmatch_indices("</html").map(|(at, _)| at).find(closes);
+    let end = end.filter(|end| *end >= start).unwrap_or(html.len());
     html[start..end].trim()
 }
 
