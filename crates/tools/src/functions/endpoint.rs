@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
+use flowloom_core::error::{Retry, StepError};
 use flowloom_core::http::{HttpRequest, normalize_url};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::CallRequest;
@@ -17,6 +17,9 @@ use crate::http::HttpClient;
 
 /// How much of an error reply is told.
 const EXCERPT: usize = 300;
+
+/// The longest wait, in seconds, that an endpoint can ask for.
+const LONGEST_WAIT: u64 = 3600;
 
 /// An endpoint that gets the payload as JSON and answers with the result.
 #[derive(Clone, Debug)]
@@ -64,8 +67,12 @@ impl HttpFunction {
         let excerpt: String = received.text.trim().chars().take(EXCERPT).collect();
         let told = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
         let message = format!("the function {id} answered with status {}{told}", received.status);
-        let passing = matches!(received.status, 408 | 429 | 500..);
-        Err(if passing { StepError::passing } else { StepError::new }(Code::FunctionFailed, message))
+        let mut error = StepError::new(Code::FunctionFailed, message);
+        if matches!(received.status, 408 | 429 | 500..) {
+            let wait = received.header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
+            error.retry = wait.map_or(Retry::Maybe, |seconds| Retry::After(seconds.min(LONGEST_WAIT) * 1000));
+        }
+        Err(error)
     }
 
     fn request(&self, call: &CallRequest) -> Result<HttpRequest, StepError> {

@@ -52,7 +52,8 @@ impl HttpClient {
         let result = match tokio::time::timeout(limit, self.hops(request, key, &mut used)).await {
             Ok(result) => result,
             Err(_) => {
-                let message = format!("no complete reply within {}", failure::seconds(limit));
+                let place = Url::parse(&request.url.names_only()).map(|url| shown(&url)).unwrap_or_default();
+                let message = format!("no complete reply from {place} within {}", failure::seconds(limit));
                 Err(StepError::passing(Code::HttpFailed, message))
             }
         };

@@ -7,6 +7,7 @@ use htmd::HtmlToMarkdown;
 use tokio::sync::oneshot;
 
 use super::shape::Shape;
+use super::table;
 
 /// Stack of the thread that parses: the converter recurses, and a page within the allowed depth must never overflow it.
 /// Only the part that is used takes memory.
@@ -52,7 +53,7 @@ fn whole(html: &str) -> String {
 }
 
 fn converter() -> HtmlToMarkdown {
-    HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec()).build()
+    HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec()).add_handler(vec!["table"], table::handle).build()
 }
 
 /// The main text of a page, if it has one.

@@ -1,10 +1,11 @@
 //! Web pages: fetching one, turning it into Markdown, and CSS selectors.
 //!
 //! A page is read as it was served: no script runs, nothing it refers to is loaded, and a refresh that it asks for is
-//! ignored. Whether a page is safe to parse is judged in `shape`, the way to Markdown is in `markdown`.
+//! ignored. Whether a page is safe to parse is judged in `shape`, the way to Markdown is in `markdown` and `table`.
 
 mod markdown;
 mod shape;
+mod table;
 
 use std::sync::Arc;
 

@@ -19,6 +19,18 @@ const MAX_DEPTH: usize = 256;
 /// become a tree of any size.
 const MAX_NODES: usize = 1_000_000;
 
+/// Most bytes that may be added by indenting: each level of lists and quotes indents every line in it again.
+const MAX_INDENT: usize = 8 << 20;
+
+/// Deepest nesting of `code`, each level of which may triple the marks around it.
+const MAX_CODE: usize = 2;
+
+/// Elements that indent the lines in them.
+const INDENTING: [&str; 6] = ["ul", "ol", "menu", "dir", "blockquote", "dl"];
+
+/// Bytes of one indentation.
+const INDENT: usize = 4;
+
 /// Bytes between two looks at the clock.
 const PIECE: usize = 4096;
 
@@ -88,6 +100,8 @@ const INLINE: [&str; 8] = ["span", "sub", "sup", "abbr", "cite", "mark", "label"
 pub(super) struct Shape {
     depth: usize,
     nodes: usize,
+    indent: usize,
+    code: usize,
     text: String,
 }
 
@@ -115,7 +129,7 @@ impl Shape {
 
     /// Whether the page must not be parsed into a tree.
     pub(super) fn is_excessive(&self) -> bool {
-        self.depth > MAX_DEPTH || self.nodes > MAX_NODES
+        self.depth > MAX_DEPTH || self.nodes > MAX_NODES || self.indent > MAX_INDENT || self.code > MAX_CODE
     }
 
     /// The page's text without any tag, one line per block.
@@ -149,6 +163,8 @@ struct Count {
     open: HashMap<String, usize>,
     depth: usize,
     formatting: usize,
+    levels: usize,
+    in_text: bool,
     context_seen: bool,
     /// Open elements from the `svg` on, while it holds nothing but drawing elements.
     drawing: Option<Vec<String>>,
@@ -164,13 +180,19 @@ impl TokenSink for Counter {
         match token {
             Token::TagToken(tag) => count.tag(&tag),
             Token::CharacterTokens(text) => {
-                count.shape.nodes += 1 + count.formatting;
+                // The tokenizer gives long text in pieces, the tree joins them again.
+                if !std::mem::replace(&mut count.in_text, true) {
+                    count.shape.nodes += 1 + count.formatting;
+                }
+                let lines = text.bytes().filter(|byte| *byte == b'\n').count();
+                count.shape.indent += lines * count.levels * INDENT;
                 if count.silent.is_none() {
                     count.shape.text.push_str(&text);
                 }
                 TokenSinkResult::Continue
             }
             Token::CommentToken(_) => {
+                count.in_text = false;
                 count.shape.nodes += 1;
                 TokenSinkResult::Continue
             }
@@ -184,6 +206,7 @@ impl TokenSink for Counter {
 impl Count {
     fn tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
         let name = &*tag.name;
+        self.in_text = false;
         if !FORMATTING.contains(&name) && !INLINE.contains(&name) {
             self.shape.text.push('\n');
         }
@@ -212,6 +235,7 @@ impl Count {
             Some(open) if DRAWING.contains(&name) => open.push(name.to_owned()),
             _ => self.drawing = None,
         }
+        self.shape.indent += self.levels * INDENT;
         self.context_seen |= CONTEXT.contains(&name);
         // A second `a` or `nobr` closes the first.
         if matches!(name, "a" | "nobr") {
@@ -221,6 +245,8 @@ impl Count {
             *self.open.entry(name.to_owned()).or_default() += 1;
             self.depth += 1;
             self.formatting += usize::from(FORMATTING.contains(&name));
+            self.levels += usize::from(INDENTING.contains(&name));
+            self.shape.code = self.shape.code.max(self.open.get("code").copied().unwrap_or(0));
             self.shape.depth = self.shape.depth.max(self.depth);
         }
         if self.silent.is_none() {
@@ -239,6 +265,7 @@ impl Count {
             *open -= 1;
             self.depth -= 1;
             self.formatting -= usize::from(FORMATTING.contains(&name));
+            self.levels -= usize::from(INDENTING.contains(&name));
         }
     }
 }

@@ -132,16 +132,16 @@ async fn secrets_in_arguments() {
 #[tokio::test]
 async fn missing_arguments_are_named() {
     let registry = Registry::new(client(&[])).with_files("/nonexistent");
-    let cases: [(&str, &[(&str, Value)], &str); 6] = [
-        ("tool::web_fetch", &[], "url"),
-        ("tool::web_fetch", &[("url", Value::Null)], "url"),
-        ("tool::http_request", &[("method", Value::Null)], "url"),
-        ("tool::file_read", &[], "path"),
-        ("tool::file_write", &[("content", Value::Null)], "path"),
-        ("tool::file_write", &[("path", Value::Bool(true))], "content"),
+    let cases = [
+        ("tool::web_fetch", vec![], "url"),
+        ("tool::web_fetch", vec![("url", Value::Null)], "url"),
+        ("tool::http_request", vec![("method", Value::Null)], "url"),
+        ("tool::file_read", vec![], "path"),
+        ("tool::file_write", vec![("content", Value::Null)], "path"),
+        ("tool::file_write", vec![("path", Value::Bool(true))], "content"),
     ];
     for (id, arguments, missing) in cases {
-        let error = call(&registry, id, arguments).await.expect_err(id);
+        let error = call(&registry, id, &arguments).await.expect_err(id);
         assert_eq!(error.code, Code::ArgumentMissing, "{id}");
         assert_eq!(error.message, format!("{id} needs the argument \"{missing}\""));
     }
@@ -206,8 +206,15 @@ async fn an_endpoint_gets_the_payload_and_gives_the_result() {
 
 #[tokio::test]
 async fn an_endpoint_that_fails() {
-    for (status, retry) in [("400 x", Retry::Never), ("500 x", Retry::Maybe), ("429 x", Retry::Maybe)] {
-        let server = Server::fixed(reply(status, &[], "the reason")).await;
+    let cases = [
+        ("400 x", "1", Retry::Never),
+        ("500 x", "", Retry::Maybe),
+        ("429 x", "2", Retry::After(2000)),
+        ("503 x", "1000000000", Retry::After(3_600_000)),
+        ("503 x", "-1", Retry::Maybe),
+    ];
+    for (status, wait, retry) in cases {
+        let server = Server::fixed(reply(status, &[("retry-after", wait)], "the reason")).await;
         let registry =
             Registry::new(client(&[&server])).with_function("my::f", FunctionConfig::Http(endpoint(&server.url("/"))));
         let error = call(&registry, "my::f", &[]).await.expect_err(status);

@@ -329,7 +329,7 @@ async fn silence_ends_a_request() {
     let policy = EgressPolicy::allowing([&place]).expect("a place");
     let limits = HttpLimits { total: Duration::from_millis(50), ..HttpLimits::default() };
     let error = get(&client_of(policy.clone(), limits), &format!("http://{place}/")).await.expect_err("silent");
-    assert_eq!(error.message, "no complete reply within 50 ms");
+    assert_eq!(error.message, format!("no complete reply from http://{place} within 50 ms"));
 
     let serve = async {
         let mut kept = Vec::new();
