@@ -1,0 +1,241 @@
+//! The egress guard: where a request may go.
+//!
+//! A URL is vetted before every hop, and every address that a name resolves to is vetted inside the connector's own
+//! resolver, so the address that was checked is the address that is dialled. Following redirects and sending are in
+//! [`crate::http`]; the list of special addresses is in [`crate::address`].
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_runtime::effects::Boxed;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::{Host, Url};
+
+use crate::address;
+
+/// Names that mean this machine or its cloud's credentials, whatever a resolver says.
+const LOCAL_NAMES: [&str; 4] = ["localhost", "metadata.google.internal", "metadata", "instance-data"];
+
+/// A host and port exactly as a URL names them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPort {
+    host: String,
+    port: u16,
+}
+
+impl HostPort {
+    /// Reads `host:port`, for example `127.0.0.1:9001`, `localhost:9001` or `[::1]:9001`.
+    pub fn parse(text: &str) -> Result<HostPort, StepError> {
+        let invalid = || {
+            let message = format!("egress.allow: {text:?} is not host:port, for example \"127.0.0.1:9001\"");
+            StepError::new(Code::ConfigInvalid, message)
+        };
+        let (host, port) = text.trim().rsplit_once(':').ok_or_else(invalid)?;
+        let port: u16 = port.parse().map_err(|_| invalid())?;
+        // `Host` writes addresses the way `Url` does, so that both sides of a comparison are in one spelling.
+        let host = Host::parse(host).map_err(|_| invalid())?.to_string();
+        Ok(HostPort { host, port })
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// What may be reached.
+#[derive(Clone, Debug)]
+pub struct EgressPolicy {
+    /// Exact host and port pairs that may be reached whatever their address and port.
+    pub allow: Vec<HostPort>,
+    /// Ports that may be reached on every other host.
+    pub ports: Vec<u16>,
+}
+
+impl Default for EgressPolicy {
+    fn default() -> EgressPolicy {
+        EgressPolicy { allow: Vec::new(), ports: vec![80, 443, 8080, 8443] }
+    }
+}
+
+/// How an address that passed may be dialled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Only to public addresses: the resolver drops all others.
+    Public,
+    /// `egress.allow` names this host and port, so to whatever it resolves to.
+    Allowed,
+}
+
+impl EgressPolicy {
+    /// The default policy with `allow` entries in their configured spelling.
+    pub fn allowing<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<EgressPolicy, StepError> {
+        let allow = entries.into_iter().map(|entry| HostPort::parse(entry.as_ref())).collect::<Result<_, _>>()?;
+        Ok(EgressPolicy { allow, ..EgressPolicy::default() })
+    }
+
+    /// Whether a URL may be requested, and how. Names are not resolved here: that happens once, at the connection.
+    pub fn vet(&self, url: &Url) -> Result<Route, StepError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(denied(format!("{}: only http and https addresses can be requested", shown(url))));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(denied(format!("{}: a user name or password cannot stand in an address", shown(url))));
+        }
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+            return Err(denied(format!("{}: the address names no host", shown(url))));
+        };
+        let place = HostPort { host: host.to_string(), port };
+        if self.allow.contains(&place) {
+            return Ok(Route::Allowed);
+        }
+        if let Some(why) = special_host(&host) {
+            return Err(refusal(&place.to_string(), &why, Some(&place)));
+        }
+        if !self.ports.contains(&port) {
+            let why = format!("port {port} is not one of {}", list(&self.ports));
+            return Err(refusal(&place.to_string(), &why, Some(&place)));
+        }
+        Ok(Route::Public)
+    }
+}
+
+/// Why a host is refused without asking a resolver.
+fn special_host(host: &Host<&str>) -> Option<String> {
+    match host {
+        Host::Ipv4(v4) => address::special(IpAddr::V4(*v4)),
+        Host::Ipv6(v6) => address::special(IpAddr::V6(*v6)),
+        Host::Domain(name) => {
+            let name = name.trim_end_matches('.');
+            let local = LOCAL_NAMES.contains(&name) || name.ends_with(".localhost");
+            local.then(|| "the name stands for this machine".to_owned())
+        }
+    }
+}
+
+/// A URL for a message: no credentials, no query.
+pub(crate) fn shown(url: &Url) -> String {
+    match url.host_str() {
+        Some(host) => {
+            let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+            format!("{}://{host}{port}", url.scheme())
+        }
+        None => format!("{}:…", url.scheme()),
+    }
+}
+
+fn list(ports: &[u16]) -> String {
+    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn denied(message: String) -> StepError {
+    StepError::new(Code::EgressDenied, message)
+}
+
+/// The refusal of a place, with the configuration that would allow it.
+fn refusal(what: &str, why: &str, place: Option<&HostPort>) -> StepError {
+    let hint = match place {
+        Some(place) => format!("; to allow it, set egress.allow = [\"{place}\"]"),
+        None => String::new(),
+    };
+    denied(format!("{what} may not be reached: {why}{hint}"))
+}
+
+/// Finds the addresses of a name.
+pub trait Lookup: Send + Sync {
+    /// All addresses of `host`.
+    fn lookup<'a>(&'a self, host: &'a str) -> Boxed<'a, io::Result<Vec<IpAddr>>>;
+}
+
+/// The operating system's resolver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn lookup<'a>(&'a self, host: &'a str) -> Boxed<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((host, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// The connector's resolver: gives vetted addresses only.
+pub(crate) struct Resolver {
+    pub(crate) lookup: Arc<dyn Lookup>,
+    pub(crate) route: Route,
+}
+
+/// Why the resolver gave no address; found again in the connector's error.
+#[derive(Debug)]
+pub(crate) enum Unresolved {
+    /// Every address of the name is refused.
+    Refused { host: String, address: IpAddr, why: String },
+    /// The name has no address.
+    Nothing { host: String, why: String },
+}
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unresolved::Refused { host, address, why } => write!(f, "{host} resolves to {address}: {why}"),
+            Unresolved::Nothing { host, why } => write!(f, "no address found for {host} ({why})"),
+        }
+    }
+}
+
+impl Error for Unresolved {}
+
+impl Unresolved {
+    /// The step's failure. `url` is what was asked for, since a resolver does not see the port.
+    pub(crate) fn step_error(&self, url: &Url) -> StepError {
+        match self {
+            Unresolved::Refused { host, address, why } => {
+                let place = url.port_or_known_default().map(|port| HostPort { host: host.clone(), port });
+                refusal(&format!("{host} (address {address})"), why, place.as_ref())
+            }
+            Unresolved::Nothing { .. } => StepError::passing(Code::HttpFailed, self.to_string()),
+        }
+    }
+}
+
+impl Resolver {
+    /// The addresses of `host` that may be dialled; at least one.
+    pub(crate) async fn vetted(lookup: &dyn Lookup, route: Route, host: &str) -> Result<Vec<IpAddr>, Unresolved> {
+        let nothing = |why: String| Unresolved::Nothing { host: host.to_owned(), why };
+        let mut found = lookup.lookup(host).await.map_err(|error| nothing(error.to_string()))?;
+        let mut refused = None;
+        if route == Route::Public {
+            found.retain(|address| match address::special(*address) {
+                Some(why) => {
+                    refused.get_or_insert((*address, why));
+                    false
+                }
+                None => true,
+            });
+        }
+        match refused {
+            _ if !found.is_empty() => Ok(found),
+            Some((address, why)) => Err(Unresolved::Refused { host: host.to_owned(), address, why }),
+            None => Err(nothing("the name has no address".to_owned())),
+        }
+    }
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (lookup, route) = (self.lookup.clone(), self.route);
+        Box::pin(async move {
+            let addresses = Resolver::vetted(&*lookup, route, name.as_str()).await?;
+            // Port 0 stands for the port of the URL.
+            let addresses: Addrs = Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0)));
+            Ok(addresses)
+        })
+    }
+}

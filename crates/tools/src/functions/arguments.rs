@@ -1,0 +1,132 @@
+//! The arguments of a call with their secrets still as names, so that each secret is written, and later taken out of
+//! messages, where its value is used.
+//!
+//! Where arguments come from is [`flowloom_core::args`]'s rule.
+
+use std::cell::RefCell;
+
+use flowloom_core::args::{Arguments, Payload};
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::render;
+use flowloom_core::rich::Rich;
+use flowloom_core::value::{Map, Value};
+
+/// Digits after a mark: the number of the secret it stands for.
+const DIGITS: usize = 6;
+
+/// Values in which marks stand for secrets.
+pub(super) struct Marked {
+    mark: String,
+    names: Vec<String>,
+}
+
+impl Marked {
+    /// Marks that occur in none of `texts`.
+    fn absent_from(texts: &[&str]) -> Marked {
+        let free = |mark: &String| !texts.iter().any(|text| text.contains(mark.as_str()));
+        let mark = (0u32..).map(|n| format!("FLOWLOOMSECRET{n}X")).find(free).unwrap_or_default();
+        Marked { mark, names: Vec::new() }
+    }
+
+    /// `text` with marks for its secrets.
+    fn add(&mut self, text: &Rich) -> String {
+        let names = RefCell::new(&mut self.names);
+        text.fill(|name| {
+            let mut names = names.borrow_mut();
+            names.push(name.to_owned());
+            format!("{}{:0DIGITS$}", self.mark, names.len() - 1)
+        })
+    }
+
+    /// Marked text with its secrets as names.
+    fn restore(&self, text: &str) -> Rich {
+        let mut rich = Rich::default();
+        let mut parts = text.split(&self.mark);
+        rich.push_text(parts.next().unwrap_or_default());
+        for part in parts {
+            let (digits, rest) = part.split_at_checked(DIGITS).unwrap_or((part, ""));
+            if let Some(name) = digits.parse::<usize>().ok().and_then(|i| self.names.get(i)) {
+                rich.push_secret(name);
+            }
+            rich.push_text(rest);
+        }
+        rich
+    }
+}
+
+/// The arguments of a built-in function.
+pub(super) struct Args {
+    map: Map,
+    marked: Marked,
+}
+
+impl Args {
+    /// The arguments in `payload` of a function whose one required argument is `required`.
+    pub(super) fn read(payload: &Payload, required: &str) -> Args {
+        let arguments = payload.arguments(required);
+        let text = match &arguments {
+            Arguments::Values(map) => return Args { map: map.clone(), marked: Marked::absent_from(&[]) },
+            Arguments::Object(text) | Arguments::Single(_, text) => text,
+        };
+        if !text.has_secrets() {
+            return Args { map: arguments.names_only(), marked: Marked::absent_from(&[]) };
+        }
+        // Also absent from the values as they are read, where an escape may spell what the text does not.
+        let read = render::json(&arguments.names_only().into());
+        let mut marked = Marked::absent_from(&[&text.names_only(), &read]);
+        let with_marks = Rich::from(marked.add(text).as_str());
+        let map = match arguments {
+            Arguments::Single(name, _) => Arguments::Single(name, with_marks).names_only(),
+            _ => Arguments::Object(with_marks).names_only(),
+        };
+        Args { map, marked }
+    }
+
+    fn rich(&self, text: &str) -> Rich {
+        if self.marked.names.is_empty() { text.into() } else { self.marked.restore(text) }
+    }
+
+    /// An argument as text: a string as it is, anything else as JSON. `None` if it is absent or null.
+    pub(super) fn text(&self, name: &str) -> Option<Rich> {
+        match self.map.get(name)? {
+            Value::Null => None,
+            Value::String(text) => Some(self.rich(text)),
+            other => Some(self.rich(&render::json(other))),
+        }
+    }
+
+    /// An argument that must be there.
+    pub(super) fn required(&self, function: &str, name: &str) -> Result<Rich, StepError> {
+        self.text(name)
+            .ok_or_else(|| StepError::new(Code::ArgumentMissing, format!("{function} needs the argument {name:?}")))
+    }
+
+    /// An argument's value; strings in it may hold marks.
+    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+        self.map.get(name).filter(|value| **value != Value::Null)
+    }
+
+    /// The entries of an object argument as text.
+    pub(super) fn entries(&self, name: &str) -> Option<Vec<(String, Rich)>> {
+        let text = |value: &Value| match value {
+            Value::String(text) => self.rich(text),
+            other => self.rich(&render::json(other)),
+        };
+        let map = self.value(name)?.as_map()?;
+        Some(map.iter().map(|(key, value)| (self.rich(key).names_only(), text(value))).collect())
+    }
+}
+
+/// The whole payload as JSON text, its prompt's secrets as names.
+pub(super) fn payload_json(payload: &Payload) -> Rich {
+    let plain = payload.to_value();
+    let Some(prompt) = payload.prompt.as_ref().filter(|prompt| prompt.has_secrets()) else {
+        return render::json(&plain).as_str().into();
+    };
+    let mut marked = Marked::absent_from(&[&render::json(&plain)]);
+    let with_marks = marked.add(prompt);
+    let mut map = plain.as_map().cloned().unwrap_or_default();
+    map.insert("prompt".into(), with_marks.into());
+    marked.restore(&render::json(&map.into()))
+}

@@ -1,0 +1,93 @@
+//! Functions that are HTTP endpoints of the configuration.
+
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::{Retry, StepError};
+use flowloom_core::http::{HttpRequest, normalize_url};
+use flowloom_core::plan::EffectClass;
+use flowloom_core::request::CallRequest;
+use flowloom_core::rich::Rich;
+use flowloom_core::value::Value;
+use flowloom_runtime::effects::Context;
+
+use super::arguments::payload_json;
+use super::builtin::json_or_text;
+use crate::http::HttpClient;
+
+/// How much of an error reply is told.
+const EXCERPT: usize = 300;
+
+/// The longest wait, in seconds, that an endpoint can ask for.
+const LONGEST_WAIT: u64 = 3600;
+
+/// An endpoint that gets the payload as JSON and answers with the result.
+#[derive(Clone, Debug)]
+pub struct HttpFunction {
+    /// Where it is ([`crate::secrets::read_text`] reads secrets in configured text).
+    pub url: Rich,
+    /// Upper-case method; `POST` is usual. `GET` and `HEAD` send no payload.
+    pub method: String,
+    /// Header rows.
+    pub headers: Vec<(String, Rich)>,
+    /// What a crash during a call means; at most once if nothing is said.
+    pub effect: Option<EffectClass>,
+    /// Time for the whole call, within the client's own limit.
+    pub timeout_ms: Option<u64>,
+}
+
+impl HttpFunction {
+    /// A `POST` to `url` without further settings.
+    pub fn post(url: impl Into<Rich>) -> HttpFunction {
+        HttpFunction { url: url.into(), method: "POST".to_owned(), headers: Vec::new(), effect: None, timeout_ms: None }
+    }
+
+    pub(super) async fn call(
+        &self,
+        client: &HttpClient,
+        call: &CallRequest,
+        context: &Context,
+    ) -> Result<Value, StepError> {
+        let id = &call.function;
+        let request = self.request(call)?;
+        let exchange = client.exchange(&request, &context.key);
+        let received = match self.timeout_ms {
+            None => exchange.await?,
+            Some(limit) => match tokio::time::timeout(Duration::from_millis(limit), exchange).await {
+                Ok(result) => result?,
+                Err(_) => {
+                    let message = format!("the function {id} did not answer within {limit} ms");
+                    return Err(StepError::passing(Code::FunctionFailed, message));
+                }
+            },
+        };
+        if (200..300).contains(&received.status) {
+            return Ok(if received.text.is_empty() { Value::Null } else { json_or_text(&received) });
+        }
+        let excerpt: String = received.text.trim().chars().take(EXCERPT).collect();
+        let told = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
+        let message = format!("the function {id} answered with status {}{told}", received.status);
+        let mut error = StepError::new(Code::FunctionFailed, message);
+        if matches!(received.status, 408 | 429 | 500..) {
+            let wait = received.header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
+            error.retry = wait.map_or(Retry::Maybe, |seconds| Retry::After(seconds.min(LONGEST_WAIT) * 1000));
+        }
+        Err(error)
+    }
+
+    fn request(&self, call: &CallRequest) -> Result<HttpRequest, StepError> {
+        let method = self.method.to_ascii_uppercase();
+        let mut headers = self.headers.clone();
+        let body = (!matches!(method.as_str(), "GET" | "HEAD")).then(|| payload_json(&call.payload));
+        let mut add = |name: &str| {
+            if !headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                headers.push((name.to_owned(), "application/json".into()));
+            }
+        };
+        add("accept");
+        if body.is_some() {
+            add("content-type");
+        }
+        Ok(HttpRequest { method, url: self.url.map_text(normalize_url)?, headers, body })
+    }
+}

@@ -1,0 +1,161 @@
+//! The files that functions may read and write: those below one folder.
+//!
+//! A path is walked part by part from the open folder, and no part may be a symbolic link. So nothing that changes
+//! between a check and its use can lead out, because there is no check apart from the opening itself.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Largest file that is read or written.
+const MAX_BYTES: usize = 10 << 20;
+
+/// Numbers the temporary files of this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A folder for files.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    root: PathBuf,
+}
+
+impl Files {
+    pub(super) fn new(root: PathBuf) -> Files {
+        Files { root }
+    }
+
+    /// The text of a file.
+    pub(super) fn read(&self, path: &str) -> Result<String, StepError> {
+        let (parents, name) = self.split(path)?;
+        let folder = self.open_folder(path, &parents, false)?;
+        // Non-blocking: opening a pipe without a writer would wait for ever.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&folder, name, flags, Mode::empty()).map_err(|error| failed(path, error))?;
+        let stat = rustix::fs::fstat(&file).map_err(|error| failed(path, error))?;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Err(StepError::new(Code::FileFailed, format!("{path} is not a file")));
+        }
+        let mut bytes = Vec::new();
+        let read = File::from(file).take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|error| StepError::new(Code::FileFailed, format!("{path} cannot be read: {error}")))?;
+        if bytes.len() > MAX_BYTES {
+            return Err(too_large(path));
+        }
+        String::from_utf8(bytes).map_err(|_| StepError::new(Code::FileFailed, format!("{path} is not UTF-8 text")))
+    }
+
+    /// Puts `content` into a file, as a whole or not at all, and makes the folders on the way to it.
+    pub(super) fn write(&self, path: &str, content: &str) -> Result<usize, StepError> {
+        if content.len() > MAX_BYTES {
+            return Err(too_large(path));
+        }
+        let (parents, name) = self.split(path)?;
+        let folder = self.open_folder(path, &parents, true)?;
+        let mode = match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => Mode::from_raw_mode(stat.st_mode & 0o777),
+                FileType::Symlink => return Err(failed(path, Errno::LOOP)),
+                _ => return Err(StepError::new(Code::FileFailed, format!("{path} is not a file"))),
+            },
+            Err(Errno::NOENT) => Mode::from_raw_mode(0o644),
+            Err(error) => return Err(failed(path, error)),
+        };
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let draft = format!(".flowloom-{}-{number}.tmp", std::process::id());
+        let result = fill(&folder, &draft, mode, content)
+            .and_then(|()| rustix::fs::renameat(&folder, &draft, &folder, name).map_err(Into::into))
+            .and_then(|()| rustix::fs::fsync(&folder).map_err(Into::into));
+        result.map_err(|error| {
+            // Nothing more can be done about a draft that cannot be removed either.
+            let _ = rustix::fs::unlinkat(&folder, &draft, AtFlags::empty());
+            StepError::new(Code::FileFailed, format!("{path} cannot be written: {error}"))
+        })?;
+        Ok(content.len())
+    }
+
+    /// The folders on the way and the last part of a path.
+    fn split<'a>(&self, path: &'a str) -> Result<(Vec<&'a OsStr>, &'a OsStr), StepError> {
+        let outside = || {
+            let message = format!("{path:?} is outside the folder of files.root, {}", self.root.display());
+            StepError::new(Code::FileDenied, message)
+        };
+        if path.contains('\0') {
+            return Err(outside());
+        }
+        let whole = Path::new(path);
+        let inner = whole.strip_prefix(&self.root).unwrap_or(whole);
+        let mut parts = Vec::new();
+        for part in inner.components() {
+            match part {
+                Component::Normal(name) => parts.push(name),
+                Component::CurDir => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(outside()),
+            }
+        }
+        let name = parts.pop().ok_or_else(|| {
+            StepError::new(Code::FileFailed, format!("{path:?} names no file in the folder of files.root"))
+        })?;
+        Ok((parts, name))
+    }
+
+    fn open_folder(&self, path: &str, parents: &[&OsStr], create: bool) -> Result<OwnedFd, StepError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut folder = rustix::fs::open(&self.root, flags, Mode::empty()).map_err(|error| {
+            let message = format!("the folder of files.root, {}, cannot be opened: {error}", self.root.display());
+            StepError::new(Code::FileFailed, message)
+        })?;
+        for part in parents {
+            let flags = flags | OFlags::NOFOLLOW;
+            let mut next = rustix::fs::openat(&folder, *part, flags, Mode::empty());
+            if create && next.as_ref().err() == Some(&Errno::NOENT) {
+                match rustix::fs::mkdirat(&folder, *part, Mode::from_raw_mode(0o755)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(failed(path, error)),
+                }
+                next = rustix::fs::openat(&folder, *part, flags, Mode::empty());
+            }
+            folder = match next {
+                Ok(next) => next,
+                // Linux says "not a folder" of a link that was not followed.
+                Err(Errno::NOTDIR) if is_link(&folder, part) => return Err(failed(path, Errno::LOOP)),
+                Err(error) => return Err(failed(path, error)),
+            };
+        }
+        Ok(folder)
+    }
+}
+
+fn fill(folder: &OwnedFd, draft: &str, mode: Mode, content: &str) -> std::io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(folder, draft, flags, mode)?);
+    file.write_all(content.as_bytes())?;
+    file.sync_all()
+}
+
+fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
+    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
+
+fn failed(path: &str, error: Errno) -> StepError {
+    match error {
+        Errno::LOOP => {
+            let message = format!("{path} leads through a symbolic link, which is not followed");
+            StepError::new(Code::FileDenied, message)
+        }
+        Errno::NOENT => StepError::new(Code::FileFailed, format!("{path} does not exist")),
+        _ => StepError::new(Code::FileFailed, format!("{path} cannot be opened: {error}")),
+    }
+}
+
+fn too_large(path: &str) -> StepError {
+    StepError::new(Code::FileFailed, format!("{path}: a file may have at most {MAX_BYTES} bytes"))
+}

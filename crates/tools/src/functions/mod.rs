@@ -1,0 +1,133 @@
+//! Functions by id (`ns::name`): the registry, and who may call what.
+//!
+//! What the built-in functions do is in `builtin` and `files`, configured HTTP endpoints are in `endpoint`. Functions
+//! that need the engine itself (`agent::`, `memory::`, `workflow::`) are the interpreter's, or come in as native ones.
+
+mod arguments;
+mod builtin;
+mod capabilities;
+mod endpoint;
+mod files;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::error::StepError;
+use flowloom_core::plan::EffectClass;
+use flowloom_core::request::CallRequest;
+use flowloom_core::value::Value;
+use flowloom_runtime::effects::{Context, Functions, Reply};
+
+pub use capabilities::Capabilities;
+pub use endpoint::HttpFunction;
+
+use crate::http::HttpClient;
+use crate::scrape::PageScraper;
+use builtin::Builtin;
+use files::Files;
+
+/// A function written in Rust, or by the program around this crate.
+pub trait NativeFunction: Send + Sync {
+    /// What a crash during a call would mean.
+    fn class(&self) -> EffectClass {
+        EffectClass::AtMostOnce
+    }
+
+    /// Calls it.
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value>;
+}
+
+/// A function that the configuration adds.
+#[derive(Clone)]
+pub enum FunctionConfig {
+    /// An HTTP endpoint.
+    Http(HttpFunction),
+    /// Code.
+    Native(Arc<dyn NativeFunction>),
+}
+
+/// All functions that steps can call by id.
+pub struct Registry {
+    client: Arc<HttpClient>,
+    scraper: PageScraper,
+    files: Option<Files>,
+    configured: BTreeMap<String, FunctionConfig>,
+    capabilities: Capabilities,
+}
+
+impl Registry {
+    /// The built-in functions, sending with `client`; without a folder for files and without any agent's grants.
+    pub fn new(client: Arc<HttpClient>) -> Registry {
+        let scraper = PageScraper::new(client.clone());
+        let capabilities = Capabilities::default();
+        Registry { client, scraper, files: None, configured: BTreeMap::new(), capabilities }
+    }
+
+    /// Lets the file functions work in the folder `root` (`files.root`).
+    pub fn with_files(mut self, root: impl Into<PathBuf>) -> Registry {
+        self.files = Some(Files::new(root.into()));
+        self
+    }
+
+    /// Says what agents may call.
+    pub fn with_capabilities(mut self, capabilities: Capabilities) -> Registry {
+        self.capabilities = capabilities;
+        self
+    }
+
+    /// Adds a function, in place of any other of that id, built-in ones included.
+    pub fn with_function(mut self, id: impl Into<String>, function: FunctionConfig) -> Registry {
+        self.configured.insert(id.into(), function);
+        self
+    }
+
+    /// Every id that [`Functions::call`] knows, in order.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.configured.keys().map(String::as_str).collect();
+        names.extend(Builtin::ALL.iter().map(|builtin| builtin.id()));
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Whether `function` is known.
+    pub fn knows(&self, function: &str) -> bool {
+        self.configured.contains_key(function) || Builtin::of(function).is_some()
+    }
+
+    fn unknown(&self, function: &str) -> StepError {
+        let hint = match did_you_mean(function, self.names()) {
+            Some(near) => format!("; did you mean {near}?"),
+            None => format!("; known are {}", self.names().join(", ")),
+        };
+        StepError::new(Code::FunctionUnknown, format!("there is no function {function}{hint}"))
+    }
+}
+
+impl Functions for Registry {
+    fn class(&self, request: &CallRequest) -> EffectClass {
+        match self.configured.get(&*request.function) {
+            Some(FunctionConfig::Http(http)) => http.effect.unwrap_or(EffectClass::AtMostOnce),
+            Some(FunctionConfig::Native(native)) => native.class(),
+            None => Builtin::of(&request.function).map_or(EffectClass::AtMostOnce, |builtin| builtin.class(request)),
+        }
+    }
+
+    fn permit(&self, agent: &str, function: &str) -> Result<(), StepError> {
+        self.capabilities.permit(agent, function)
+    }
+
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+        match self.configured.get(&*request.function) {
+            Some(FunctionConfig::Native(native)) => native.call(request, context),
+            Some(FunctionConfig::Http(http)) => Box::pin(http.call(&self.client, request, context)),
+            None => match Builtin::of(&request.function) {
+                Some(builtin) => Box::pin(builtin.call(self, request, context)),
+                None => Box::pin(std::future::ready(Err(self.unknown(&request.function)))),
+            },
+        }
+    }
+}

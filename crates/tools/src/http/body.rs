@@ -1,0 +1,210 @@
+//! Reading a reply: time, size and ratio caps, decompression, and the bytes' way to text.
+
+use std::io::{self, Write};
+
+use encoding_rs::{Encoding, UTF_8};
+use flate2::write::GzDecoder;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use reqwest::Response;
+use reqwest::header::{CONTENT_ENCODING, HeaderMap};
+use url::Url;
+
+use super::{HttpLimits, Received, failure};
+use crate::egress::shown;
+
+/// Bodies up to this size are not checked for their ratio: small ones are often repetitive.
+const RATIO_FREE: usize = 1 << 20;
+
+/// How much of a page is searched for its own word on its encoding (HTML's rule).
+const META_BYTES: usize = 1024;
+
+/// Reads a reply to its end.
+pub(super) async fn read(mut response: Response, url: Url, limits: &HttpLimits) -> Result<Received, StepError> {
+    check_headers(response.headers(), &url, limits)?;
+    let mut sink = Sink::new(response.headers(), &url, limits)?;
+    loop {
+        let chunk = match tokio::time::timeout(limits.idle, response.chunk()).await {
+            Ok(chunk) => chunk.map_err(|error| failure::words(&error, &url, limits))?,
+            Err(_) => {
+                let message = format!("{} sent nothing for {}", shown(&url), failure::seconds(limits.idle));
+                return Err(StepError::passing(Code::HttpFailed, message));
+            }
+        };
+        match chunk {
+            Some(bytes) => sink.push(&bytes).map_err(|error| unreadable(&error, &url, limits))?,
+            None => break,
+        }
+    }
+    let bytes = sink.finish().map_err(|error| unreadable(&error, &url, limits))?;
+    let headers: Vec<(String, String)> = response
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        .collect();
+    let kind = headers.iter().find(|(name, _)| name == "content-type").map_or("", |(_, value)| value);
+    let text = to_text(bytes, kind);
+    Ok(Received { status: response.status().as_u16(), headers, text, url: url.into() })
+}
+
+fn check_headers(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<(), StepError> {
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if headers.len() > limits.headers || bytes > limits.header_bytes {
+        return Err(failure::headers_too_large(url, limits));
+    }
+    Ok(())
+}
+
+/// Takes a body piece by piece and stops at the caps.
+enum Sink {
+    Plain(Capped),
+    // Boxed: the decoder's tables are large.
+    Gzip(Box<GzDecoder<Capped>>),
+}
+
+/// Bytes up to a cap.
+struct Capped {
+    bytes: Vec<u8>,
+    cap: usize,
+    received: usize,
+    ratio: usize,
+}
+
+/// Why bytes were refused; travels through the decoder's `io::Error`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Over {
+    Size,
+    Ratio,
+}
+
+impl std::fmt::Display for Over {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+impl std::error::Error for Over {}
+
+impl Write for Capped {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let length = self.bytes.len() + piece.len();
+        if length > self.cap {
+            return Err(io::Error::other(Over::Size));
+        }
+        if length > RATIO_FREE && length / self.ratio.max(1) > self.received {
+            return Err(io::Error::other(Over::Ratio));
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink {
+    fn new(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<Sink, StepError> {
+        let capped = Capped { bytes: Vec::new(), cap: limits.reply_bytes, received: 0, ratio: limits.ratio };
+        let codings: Vec<String> = headers
+            .get_all(CONTENT_ENCODING)
+            .iter()
+            .flat_map(|value| {
+                String::from_utf8_lossy(value.as_bytes())
+                    .to_ascii_lowercase()
+                    .split(',')
+                    .map(|coding| coding.trim().to_owned())
+                    .collect::<Vec<_>>()
+            })
+            .filter(|coding| !coding.is_empty() && coding != "identity")
+            .collect();
+        match codings.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            [] => Ok(Sink::Plain(capped)),
+            ["gzip" | "x-gzip"] => Ok(Sink::Gzip(Box::new(GzDecoder::new(capped)))),
+            _ => {
+                let message = format!(
+                    "{} compressed its reply as {}, which was not asked for; only gzip is read",
+                    shown(url),
+                    codings.join(", ")
+                );
+                Err(StepError::new(Code::HttpFailed, message))
+            }
+        }
+    }
+
+    fn push(&mut self, piece: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::Plain(capped) => {
+                capped.received += piece.len();
+                capped.write_all(piece)
+            }
+            Sink::Gzip(decoder) => {
+                decoder.get_mut().received += piece.len();
+                decoder.write_all(piece)
+            }
+        }
+    }
+
+    fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Sink::Plain(capped) => Ok(capped.bytes),
+            // Replies to HEAD, and 304, name a coding and have no body.
+            Sink::Gzip(decoder) if decoder.get_ref().received == 0 => Ok(Vec::new()),
+            Sink::Gzip(decoder) => Ok(decoder.finish()?.bytes),
+        }
+    }
+}
+
+fn unreadable(error: &io::Error, url: &Url, limits: &HttpLimits) -> StepError {
+    let over = error.get_ref().and_then(|inner| inner.downcast_ref::<Over>());
+    match over {
+        Some(Over::Size) => {
+            let message = format!("the reply of {} is larger than {} bytes", shown(url), limits.reply_bytes);
+            StepError::new(Code::ReplyTooLarge, message)
+        }
+        Some(Over::Ratio) => {
+            let message = format!("the reply of {} unpacks to more than {} times its size", shown(url), limits.ratio);
+            StepError::new(Code::ReplyTooLarge, message)
+        }
+        None => StepError::new(Code::HttpFailed, format!("the reply of {} is not valid gzip", shown(url))),
+    }
+}
+
+/// The media type of a `Content-Type` without parameters, in lower case.
+pub(super) fn media_type(content_type: &str) -> String {
+    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// The bytes as text: by their byte order mark, else as the header says, else as an HTML page itself says, else UTF-8.
+/// What does not fit becomes U+FFFD.
+fn to_text(bytes: Vec<u8>, content_type: &str) -> String {
+    let named = charset(content_type).or_else(|| {
+        let is_html = matches!(media_type(content_type).as_str(), "" | "text/html" | "application/xhtml+xml");
+        is_html.then(|| meta_charset(&bytes)).flatten()
+    });
+    if named.is_none_or(|encoding| encoding == UTF_8) && !bytes.starts_with(b"\xEF\xBB\xBF") {
+        // The usual case takes over the bytes instead of copying them.
+        match String::from_utf8(bytes) {
+            Ok(text) => return text,
+            Err(error) => return UTF_8.decode(&error.into_bytes()).0.into_owned(),
+        }
+    }
+    named.unwrap_or(UTF_8).decode(&bytes).0.into_owned()
+}
+
+fn charset(content_type: &str) -> Option<&'static Encoding> {
+    let value = content_type.split(';').skip(1).find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("charset").then_some(value)
+    })?;
+    Encoding::for_label(value.trim().trim_matches('"').as_bytes())
+}
+
+/// `<meta charset=…>` or its older form, within the first bytes of a page.
+fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(META_BYTES)]).to_ascii_lowercase();
+    let meta = head.split("<meta").skip(1).find_map(|rest| rest.split('>').next()?.split_once("charset"))?.1;
+    let label = meta.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
+    let end = label.find(|c: char| matches!(c, '"' | '\'' | ';' | '/') || c.is_whitespace()).unwrap_or(label.len());
+    Encoding::for_label(&label.as_bytes()[..end])
+}

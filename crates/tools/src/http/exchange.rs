@@ -1,0 +1,194 @@
+//! One request from the first hop to the last: secrets filled in, every hop vetted, redirects followed as `fetch` does.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::http::HttpRequest;
+use flowloom_core::rich::{Piece, Rich};
+use reqwest::header::LOCATION;
+use reqwest::{Method, Response, StatusCode};
+use url::Url;
+
+use super::headers::Rows;
+use super::{HttpClient, HttpLimits, body, failure};
+use crate::egress::shown;
+use crate::secrets::{Used, Writing};
+
+/// A reply, read to its end; secrets are names again.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) status: u16,
+    /// Lower-case names.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) text: String,
+    /// Where it finally came from.
+    pub(crate) url: String,
+}
+
+impl Received {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The media type without its parameters, in lower case; empty if none was given.
+    pub(crate) fn media_type(&self) -> String {
+        body::media_type(self.header("content-type").unwrap_or_default())
+    }
+}
+
+/// What is sent at the present hop.
+struct Outgoing {
+    method: Method,
+    url: Url,
+    rows: Rows,
+    body: Option<String>,
+    body_is_private: bool,
+}
+
+impl HttpClient {
+    /// Sends a request and reads the reply, whatever its status. `key` goes with requests that change something.
+    pub(crate) async fn exchange(&self, request: &HttpRequest, key: &str) -> Result<Received, StepError> {
+        let mut used = Used::new(self.secrets());
+        let limit = self.limits.total;
+        let result = match tokio::time::timeout(limit, self.hops(request, key, &mut used)).await {
+            Ok(result) => result,
+            Err(_) => {
+                let place = Url::parse(&request.url.names_only()).map(|url| shown(&url)).unwrap_or_default();
+                let message = format!("no complete reply from {place} within {}", failure::seconds(limit));
+                Err(StepError::passing(Code::HttpFailed, message))
+            }
+        };
+        match result {
+            Ok(received) => Ok(redact(received, &used)),
+            Err(error) => Err(StepError { message: used.redact(&error.message), ..error }),
+        }
+    }
+
+    async fn hops(&self, request: &HttpRequest, key: &str, used: &mut Used<'_>) -> Result<Received, StepError> {
+        let mut hop = Outgoing::new(request, key, used, &self.limits)?;
+        for _ in 0..=self.limits.redirects {
+            let route = self.policy.vet(&hop.url)?;
+            let send = self.client(route)?.request(hop.method.clone(), hop.url.clone()).headers(hop.rows.map());
+            let send = match &hop.body {
+                Some(body) => send.body(body.clone()),
+                None => send,
+            };
+            let response = send.send().await.map_err(|error| failure::words(&error, &hop.url, &self.limits))?;
+            match location(&response) {
+                Some(next) => hop.follow(response.status(), &next)?,
+                None => return body::read(response, hop.url, &self.limits).await,
+            }
+        }
+        let message = format!("{}: more than {} redirects", shown(&hop.url), self.limits.redirects);
+        Err(StepError::new(Code::HttpFailed, message))
+    }
+}
+
+/// Where a reply redirects to, if it does.
+fn location(response: &Response) -> Option<String> {
+    let redirects = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+    let value = response.headers().get(LOCATION).filter(|_| redirects)?;
+    Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+impl Outgoing {
+    fn new(request: &HttpRequest, key: &str, used: &mut Used<'_>, limits: &HttpLimits) -> Result<Outgoing, StepError> {
+        let method = method(&request.method)?;
+        let url = fill_url(&request.url, used)?;
+        let mut rows = Rows::new(&request.headers, used, limits)?;
+        let changes = matches!(method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
+        rows.complete(changes.then_some(key));
+        let writing = body_writing(rows.get("content-type").unwrap_or_default());
+        let body = request.body.as_ref().map(|body| used.fill(body, writing)).transpose()?;
+        let body_is_private = request.body.as_ref().is_some_and(Rich::has_secrets);
+        Ok(Outgoing { method, url, rows, body, body_is_private })
+    }
+
+    /// Turns this hop into the one that a redirect asks for.
+    fn follow(&mut self, status: StatusCode, location: &str) -> Result<(), StepError> {
+        let from = shown(&self.url);
+        let mut next = self.url.join(location).map_err(|_| {
+            StepError::new(Code::HttpFailed, format!("{from} redirects to an address that cannot be read"))
+        })?;
+        next.set_fragment(None);
+        let to_get = match status.as_u16() {
+            301 | 302 => self.method == Method::POST,
+            303 => !matches!(self.method, Method::GET | Method::HEAD),
+            _ => false,
+        };
+        if to_get {
+            self.method = Method::GET;
+            self.body = None;
+            self.rows.drop_body();
+        }
+        if next.origin() != self.url.origin() {
+            if self.body.is_some() && self.body_is_private {
+                let message = format!("{from} redirects to {}, which the secret in the body is not for", shown(&next));
+                return Err(StepError::new(Code::HttpFailed, message));
+            }
+            self.rows.drop_private();
+        }
+        self.url = next;
+        Ok(())
+    }
+}
+
+fn method(name: &str) -> Result<Method, StepError> {
+    match name {
+        "GET" => Ok(Method::GET),
+        "HEAD" => Ok(Method::HEAD),
+        "POST" => Ok(Method::POST),
+        "PUT" => Ok(Method::PUT),
+        "PATCH" => Ok(Method::PATCH),
+        "DELETE" => Ok(Method::DELETE),
+        "OPTIONS" => Ok(Method::OPTIONS),
+        _ => {
+            let message = format!("{name:?} is not a method; use one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+            Err(StepError::new(Code::HttpRequestInvalid, message))
+        }
+    }
+}
+
+/// The address with its secrets. They may stand in the path and the query only: a secret in the host would be looked up,
+/// and so told, by name.
+fn fill_url(url: &Rich, used: &mut Used<'_>) -> Result<Url, StepError> {
+    let invalid = |message: String| StepError::new(Code::HttpRequestInvalid, message);
+    if let Some(name) = url.first_secret() {
+        let before = match url.pieces().first() {
+            Some(Piece::Text(text)) => text.as_str(),
+            _ => "",
+        };
+        let past_host = before.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?']));
+        if !past_host {
+            return Err(invalid(format!(
+                "the secret {name} stands in the host of the URL; use it after the host only"
+            )));
+        }
+    }
+    let text = used.fill(url, Writing::Url)?;
+    let mut parsed =
+        Url::parse(&text).map_err(|_| invalid(format!("Failed to parse URL from {}", url.names_only())))?;
+    parsed.set_fragment(None);
+    Ok(parsed)
+}
+
+/// How a secret is written in a body of this type.
+fn body_writing(content_type: &str) -> Writing {
+    let media = body::media_type(content_type);
+    if media == "application/x-www-form-urlencoded" {
+        Writing::Form
+    } else if media.ends_with("/json") || media.ends_with("+json") {
+        Writing::Json
+    } else {
+        Writing::Plain
+    }
+}
+
+fn redact(received: Received, used: &Used<'_>) -> Received {
+    let headers = received.headers.into_iter().map(|(name, value)| (name, used.redact_reply(value))).collect();
+    Received {
+        headers,
+        text: used.redact_reply(received.text),
+        url: used.redact_reply(received.url),
+        status: received.status,
+    }
+}

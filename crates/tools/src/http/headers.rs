@@ -1,0 +1,139 @@
+//! The header rows of a request: what may be sent, what is added, and what must not follow a redirect to another origin.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::rich::Rich;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{HttpLimits, USER_AGENT};
+use crate::secrets::{Used, Writing};
+
+/// Headers that belong to the connection.
+const OWNED: [&str; 10] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "upgrade",
+    "te",
+    "trailer",
+    "expect",
+    "http2-settings",
+];
+
+/// Families of headers that only proxies and browsers may set; servers trust them.
+const FORBIDDEN: [&str; 4] = ["proxy-", "sec-", "x-forwarded-", "forwarded"];
+
+/// Parts of names of headers that hold a credential.
+const CREDENTIAL: [&str; 7] = ["auth", "cookie", "token", "key", "secret", "password", "session"];
+
+/// Headers that describe a body, and go when the body goes.
+const OF_BODY: [&str; 5] =
+    ["content-type", "content-encoding", "content-language", "content-location", "idempotency-key"];
+
+/// One header row to send.
+#[derive(Clone)]
+pub(super) struct Row {
+    name: HeaderName,
+    value: HeaderValue,
+    private: bool,
+}
+
+/// The rows of a request, ready to send.
+pub(super) struct Rows(Vec<Row>);
+
+impl Rows {
+    /// Checks and fills the author's rows.
+    pub(super) fn new(rows: &[(String, Rich)], used: &mut Used<'_>, limits: &HttpLimits) -> Result<Rows, StepError> {
+        if rows.len() > limits.headers {
+            return Err(invalid(format!(
+                "the request has {} headers; at most {} are sent",
+                rows.len(),
+                limits.headers
+            )));
+        }
+        let mut bytes = 0;
+        let mut out = Vec::with_capacity(rows.len() + 3);
+        for (name, value) in rows {
+            let private = value.has_secrets() || is_credential(name);
+            let text = used.fill(value, Writing::Plain)?;
+            bytes += name.len() + text.len();
+            out.push(Row { name: check_name(name)?, value: check_value(name, &text)?, private });
+        }
+        if bytes > limits.header_bytes {
+            return Err(invalid(format!("the headers take {bytes} bytes; at most {} are sent", limits.header_bytes)));
+        }
+        Ok(Rows(out))
+    }
+
+    /// Adds the engine's own rows where the author gave none.
+    pub(super) fn complete(&mut self, key: Option<&str>) {
+        self.add_if_absent("user-agent", USER_AGENT);
+        // Others are refused when they come back, so nothing else is asked for.
+        self.add_if_absent("accept-encoding", "gzip");
+        if let Some(key) = key {
+            self.add_if_absent("idempotency-key", key);
+        }
+    }
+
+    fn add_if_absent(&mut self, name: &'static str, value: &str) {
+        if let Ok(value) = HeaderValue::from_str(value)
+            && !self.0.iter().any(|row| row.name == name)
+        {
+            self.0.push(Row { name: HeaderName::from_static(name), value, private: false });
+        }
+    }
+
+    /// The value of a row, if it is text.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|row| row.name == name).and_then(|row| row.value.to_str().ok())
+    }
+
+    /// Takes out what must not be shown to another origin.
+    pub(super) fn drop_private(&mut self) {
+        self.0.retain(|row| !row.private);
+    }
+
+    /// Takes out what describes a body.
+    pub(super) fn drop_body(&mut self) {
+        self.0.retain(|row| !OF_BODY.contains(&row.name.as_str()));
+    }
+
+    pub(super) fn map(&self) -> HeaderMap {
+        let mut map = HeaderMap::with_capacity(self.0.len());
+        for row in &self.0 {
+            map.append(row.name.clone(), row.value.clone());
+        }
+        map
+    }
+}
+
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name != "idempotency-key" && CREDENTIAL.iter().any(|part| name.contains(part))
+}
+
+fn check_name(name: &str) -> Result<HeaderName, StepError> {
+    let lower = name.to_ascii_lowercase();
+    let parsed =
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid(format!("{name:?} is not a header name")))?;
+    if OWNED.contains(&lower.as_str()) {
+        return Err(invalid(format!("the header {name} is set by the connection itself; remove the row")));
+    }
+    if FORBIDDEN.iter().any(|family| lower.starts_with(family)) {
+        return Err(invalid(format!("the header {name} is only for proxies and browsers; remove the row")));
+    }
+    Ok(parsed)
+}
+
+fn check_value(name: &str, text: &str) -> Result<HeaderValue, StepError> {
+    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
+        let what = "holds a line break or another control character, which cannot be sent";
+        invalid(format!("the value of header {name} {what}"))
+    })
+}
+
+fn invalid(message: String) -> StepError {
+    StepError::new(Code::HttpRequestInvalid, message)
+}

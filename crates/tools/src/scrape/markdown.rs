@@ -1,0 +1,71 @@
+//! From a page's HTML to Markdown: the article if there is one, else the whole body, else its bare text.
+
+use dom_smoothie::{Config, Readability};
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use htmd::HtmlToMarkdown;
+use tokio::sync::oneshot;
+
+use super::shape::Shape;
+use super::table;
+
+/// Stack of the thread that parses: the converter recurses, and a page within the allowed depth must never overflow it.
+/// Only the part that is used takes memory.
+const STACK: usize = 64 << 20;
+
+/// An article with less text than this is taken for a wrong guess.
+const SHORTEST_ARTICLE: usize = 140;
+
+/// The scoring of articles is slower than linear in places; larger pages are converted whole.
+const MOST_ELEMENTS: usize = 50_000;
+
+/// What carries no text for a reader.
+const SKIPPED: [&str; 9] = ["head", "title", "script", "style", "noscript", "template", "svg", "iframe", "object"];
+
+/// The Markdown of a page, made off the async threads.
+pub(super) async fn of(html: String, url: String) -> Result<String, StepError> {
+    let (send, receive) = oneshot::channel();
+    let failed = |why: String| StepError::new(Code::ScrapeFailed, format!("the page could not be converted: {why}"));
+    std::thread::Builder::new()
+        .name("page".to_owned())
+        .stack_size(STACK)
+        // A page is bounded in size and shape, so the thread ends soon even when nobody waits for it any more.
+        .spawn(move || send.send(convert(&html, &url)))
+        .map_err(|error| failed(error.to_string()))?;
+    receive.await.map_err(|_| failed("its HTML is broken beyond what the parser takes".to_owned()))
+}
+
+/// The Markdown of a page.
+pub(super) fn convert(html: &str, url: &str) -> String {
+    let shape = Shape::of(html);
+    if shape.is_excessive() {
+        return shape.into_text();
+    }
+    article(html, url).unwrap_or_else(|| whole(html))
+}
+
+/// The whole body as Markdown.
+fn whole(html: &str) -> String {
+    // Parsed twice on purpose: the converter's own tree searches all siblings for each piece that a broken table pushes
+    // out in front of it. This tree does not, and what it writes out has no such pieces left.
+    let mended = scraper::Html::parse_document(html).root_element().inner_html();
+    converter().convert(&mended).unwrap_or_default().replace('\0', "").trim().to_owned()
+}
+
+fn converter() -> HtmlToMarkdown {
+    HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec()).add_handler(vec!["table"], table::handle).build()
+}
+
+/// The main text of a page, if it has one.
+fn article(html: &str, url: &str) -> Option<String> {
+    let config = Config { max_elements_to_parse: MOST_ELEMENTS, ..Config::default() };
+    let article = Readability::new(html, Some(url), Some(config)).ok()?.parse().ok()?;
+    if article.text_content.trim().chars().count() < SHORTEST_ARTICLE {
+        return None;
+    }
+    let body = converter().convert(&article.content).ok()?.replace('\0', "");
+    let (title, body) = (article.title.trim(), body.trim());
+    // The title is taken out of an article's text when it repeats the page's; a reader needs it.
+    let has_title = body.lines().next().is_some_and(|line| line.contains(title));
+    Some(if title.is_empty() || has_title { body.to_owned() } else { format!("# {title}\n\n{body}") })
+}

@@ -1,0 +1,271 @@
+//! How deep and how large a page's tree would become, judged from its tags in one linear pass before anything builds it;
+//! and the page's bare text, for pages that are too deep to build.
+//!
+//! The pass uses the parser's own tokenizer, so that no trick of quoting hides a tag from it. Where the real tree
+//! depends on more than tags it counts high: a page that is wrongly called excessive still gives its text.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::states::RawKind;
+use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
+
+/// Deepest nesting that is parsed. Browsers stop at 512; pages written by people stay under 50.
+const MAX_DEPTH: usize = 256;
+
+/// Most nodes that are built. A misplaced formatting tag is repeated in every later block, so that a small page can
+/// become a tree of any size.
+const MAX_NODES: usize = 1_000_000;
+
+/// Most bytes that may be added by indenting: each level of lists and quotes indents every line in it again.
+const MAX_INDENT: usize = 8 << 20;
+
+/// Deepest nesting of `code`, each level of which may triple the marks around it.
+const MAX_CODE: usize = 2;
+
+/// Elements that indent the lines in them.
+const INDENTING: [&str; 6] = ["ul", "ol", "menu", "dir", "blockquote", "dl"];
+
+/// Bytes of one indentation.
+const INDENT: usize = 4;
+
+/// Bytes between two looks at the clock.
+const PIECE: usize = 4096;
+
+/// The tokenizer compares each attribute of a tag with all before it, so that one tag can take hours; no honest page
+/// takes this long.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 5000 } else { 1000 });
+
+/// Elements that never nest in themselves or close implicitly: leaving them open makes nothing deeper.
+const FLAT: [&str; 36] = [
+    "area", "base", "basefont", "bgsound", "body", "br", "col", "colgroup", "dd", "dt", "embed", "frame", "head", "hr",
+    "html", "img", "input", "keygen", "li", "link", "meta", "optgroup", "option", "p", "param", "source", "tbody",
+    "td", "tfoot", "th", "thead", "tr", "track", "wbr", "rp", "rt",
+];
+
+/// Formatting elements, which the parser reopens in later blocks.
+const FORMATTING: [&str; 14] =
+    ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
+
+/// Elements whose content is not read as tags, except inside those of `CONTEXT`.
+const RAW: [(&str, RawKind); 7] = [
+    ("script", RawKind::ScriptData),
+    ("style", RawKind::Rawtext),
+    ("textarea", RawKind::Rcdata),
+    ("title", RawKind::Rcdata),
+    ("xmp", RawKind::Rawtext),
+    ("iframe", RawKind::Rawtext),
+    ("noframes", RawKind::Rawtext),
+];
+
+/// Elements inside which the parser reads the content of `RAW` as tags; once one was seen, so does this pass.
+const CONTEXT: [&str; 5] = ["svg", "math", "select", "frameset", "template"];
+
+/// Drawing elements of SVG, whose `/>` closes them as long as nothing else stands between them and their `svg`.
+const DRAWING: [&str; 22] = [
+    "path",
+    "g",
+    "circle",
+    "rect",
+    "line",
+    "polygon",
+    "polyline",
+    "ellipse",
+    "use",
+    "stop",
+    "defs",
+    "lineargradient",
+    "radialgradient",
+    "clippath",
+    "mask",
+    "symbol",
+    "image",
+    "filter",
+    "text",
+    "tspan",
+    "pattern",
+    "animate",
+];
+
+/// Elements without text for a reader.
+const SILENT: [&str; 6] = ["script", "style", "title", "noscript", "template", "iframe"];
+
+/// Elements inside a line of text; all others end it.
+const INLINE: [&str; 8] = ["span", "sub", "sup", "abbr", "cite", "mark", "label", "q"];
+
+/// What one pass over a page's tags tells.
+#[derive(Default)]
+pub(super) struct Shape {
+    depth: usize,
+    nodes: usize,
+    indent: usize,
+    code: usize,
+    text: String,
+}
+
+impl Shape {
+    pub(super) fn of(html: &str) -> Shape {
+        let queue = BufferQueue::default();
+        let tokenizer = Tokenizer::new(Counter::default(), TokenizerOpts::default());
+        let start = Instant::now();
+        let mut rest = html;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE.min(rest.len())));
+            queue.push_back(StrTendril::from_slice(piece));
+            // The sink never asks for a pause, so one feed takes the whole piece.
+            let _ = tokenizer.feed(&queue);
+            if start.elapsed() > PATIENCE {
+                let mut shape = tokenizer.sink.0.into_inner().shape;
+                shape.nodes = usize::MAX;
+                return shape;
+            }
+            rest = after;
+        }
+        tokenizer.end();
+        tokenizer.sink.0.into_inner().shape
+    }
+
+    /// Whether the page must not be parsed into a tree.
+    pub(super) fn is_excessive(&self) -> bool {
+        self.depth > MAX_DEPTH || self.nodes > MAX_NODES || self.indent > MAX_INDENT || self.code > MAX_CODE
+    }
+
+    /// The page's text without any tag, one line per block.
+    pub(super) fn into_text(self) -> String {
+        let mut out = String::with_capacity(self.text.len());
+        for line in self.text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            out.push_str(line);
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// What stands inside a page's `html` element, as it was served.
+pub(super) fn inner_document(html: &str) -> &str {
+    let lower = html.to_ascii_lowercase();
+    let opens = |at: &usize| lower[at + 5..].starts_with(|c: char| c == '>' || c.is_ascii_whitespace());
+    let start = lower.match_indices("<html").map(|(at, _)| at).find(opens);
+    let start = start.and_then(|at| lower[at..].find('>').map(|end| at + end + 1)).unwrap_or(0);
+    let closes = |at: &usize| lower[at + 6..].starts_with(|c: char| c == '>' || c.is_ascii_whitespace());
+    let end = lower.rmatch_indices("</html").map(|(at, _)| at).find(closes);
+    let end = end.filter(|end| *end >= start).unwrap_or(html.len());
+    html[start..end].trim()
+}
+
+#[derive(Default)]
+struct Counter(RefCell<Count>);
+
+#[derive(Default)]
+struct Count {
+    open: HashMap<String, usize>,
+    depth: usize,
+    formatting: usize,
+    levels: usize,
+    in_text: bool,
+    context_seen: bool,
+    /// Open elements from the `svg` on, while it holds nothing but drawing elements.
+    drawing: Option<Vec<String>>,
+    silent: Option<&'static str>,
+    shape: Shape,
+}
+
+impl TokenSink for Counter {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
+        let mut count = self.0.borrow_mut();
+        match token {
+            Token::TagToken(tag) => count.tag(&tag),
+            Token::CharacterTokens(text) => {
+                // The tokenizer gives long text in pieces, the tree joins them again.
+                if !std::mem::replace(&mut count.in_text, true) {
+                    count.shape.nodes += 1 + count.formatting;
+                }
+                let lines = text.bytes().filter(|byte| *byte == b'\n').count();
+                count.shape.indent += lines * count.levels * INDENT;
+                if count.silent.is_none() {
+                    count.shape.text.push_str(&text);
+                }
+                TokenSinkResult::Continue
+            }
+            Token::CommentToken(_) => {
+                count.in_text = false;
+                count.shape.nodes += 1;
+                TokenSinkResult::Continue
+            }
+            Token::DoctypeToken(_) | Token::NullCharacterToken | Token::EOFToken | Token::ParseError(_) => {
+                TokenSinkResult::Continue
+            }
+        }
+    }
+}
+
+impl Count {
+    fn tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
+        let name = &*tag.name;
+        self.in_text = false;
+        if !FORMATTING.contains(&name) && !INLINE.contains(&name) {
+            self.shape.text.push('\n');
+        }
+        match tag.kind {
+            TagKind::StartTag => self.start(name, tag.self_closing),
+            TagKind::EndTag => {
+                // Any other end tag may leave the drawing, by rules that are not followed here.
+                let top = self.drawing.as_mut().and_then(Vec::pop);
+                if top.as_deref() != Some(name) || name == "svg" {
+                    self.drawing = None;
+                }
+                if self.silent == Some(name) {
+                    self.silent = None;
+                }
+                self.end(name);
+                TokenSinkResult::Continue
+            }
+        }
+    }
+
+    fn start(&mut self, name: &str, self_closing: bool) -> TokenSinkResult<()> {
+        self.shape.nodes += 1 + self.formatting;
+        match &mut self.drawing {
+            None if name == "svg" && !self_closing => self.drawing = Some(vec![name.to_owned()]),
+            Some(_) if DRAWING.contains(&name) && self_closing => return TokenSinkResult::Continue,
+            Some(open) if DRAWING.contains(&name) => open.push(name.to_owned()),
+            _ => self.drawing = None,
+        }
+        self.shape.indent += self.levels * INDENT;
+        self.context_seen |= CONTEXT.contains(&name);
+        // A second `a` or `nobr` closes the first.
+        if matches!(name, "a" | "nobr") {
+            self.end(name);
+        }
+        if !FLAT.contains(&name) {
+            *self.open.entry(name.to_owned()).or_default() += 1;
+            self.depth += 1;
+            self.formatting += usize::from(FORMATTING.contains(&name));
+            self.levels += usize::from(INDENTING.contains(&name));
+            self.shape.code = self.shape.code.max(self.open.get("code").copied().unwrap_or(0));
+            self.shape.depth = self.shape.depth.max(self.depth);
+        }
+        if self.silent.is_none() {
+            self.silent = SILENT.iter().copied().find(|silent| *silent == name);
+        }
+        match RAW.iter().find(|(raw, _)| *raw == name) {
+            Some((_, kind)) if !self.context_seen => TokenSinkResult::RawData(*kind),
+            _ => TokenSinkResult::Continue,
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        if let Some(open) = self.open.get_mut(name)
+            && *open > 0
+        {
+            *open -= 1;
+            self.depth -= 1;
+            self.formatting -= usize::from(FORMATTING.contains(&name));
+            self.levels -= usize::from(INDENTING.contains(&name));
+        }
+    }
+}

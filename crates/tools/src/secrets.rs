@@ -1,0 +1,127 @@
+//! Secrets become values here, written the way their place in a request needs, and are taken out of whatever is told
+//! afterwards.
+//!
+//! Where secrets are kept is not known here; [`Secrets`] is the question.
+
+use std::collections::BTreeMap;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::rich::{Piece, Rich};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Gives the values of secrets.
+pub trait Secrets: Send + Sync {
+    /// The value of the secret `name`.
+    fn value(&self, name: &str) -> Option<String>;
+}
+
+impl Secrets for BTreeMap<String, String> {
+    fn value(&self, name: &str) -> Option<String> {
+        self.get(name).cloned()
+    }
+}
+
+/// How a value is written at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// As it is.
+    Plain,
+    /// Percent-encoded, for paths and queries.
+    Url,
+    /// Form-encoded.
+    Form,
+    /// As the inside of a JSON string.
+    Json,
+}
+
+/// What `encodeURIComponent` leaves as it is, less the marks that some servers decode wrongly.
+const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Shorter values are not taken out of replies: they occur there by chance.
+const SHORTEST_REDACTED: usize = 6;
+
+impl Writing {
+    fn of(self, value: &str) -> String {
+        match self {
+            Writing::Plain => value.to_owned(),
+            Writing::Url => utf8_percent_encode(value, COMPONENT).to_string(),
+            Writing::Form => url::form_urlencoded::byte_serialize(value.as_bytes()).collect(),
+            Writing::Json => {
+                let quoted = flowloom_core::render::json(&value.into());
+                quoted[1..quoted.len() - 1].to_owned()
+            }
+        }
+    }
+}
+
+/// The secrets that one request used.
+pub(crate) struct Used<'a> {
+    source: &'a dyn Secrets,
+    values: BTreeMap<String, String>,
+}
+
+impl<'a> Used<'a> {
+    pub(crate) fn new(source: &'a dyn Secrets) -> Used<'a> {
+        Used { source, values: BTreeMap::new() }
+    }
+
+    /// The text with the secrets' values in it.
+    pub(crate) fn fill(&mut self, text: &Rich, writing: Writing) -> Result<String, StepError> {
+        for piece in text.pieces() {
+            if let Piece::Secret(name) = piece
+                && !self.values.contains_key(&**name)
+            {
+                let value = self.source.value(name).ok_or_else(|| unknown(name))?;
+                self.values.insert(name.to_string(), value);
+            }
+        }
+        Ok(text.fill(|name| self.values.get(name).map(|value| writing.of(value)).unwrap_or_default()))
+    }
+
+    /// `text` without any secret's value: for messages.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.replace(text, 1)
+    }
+
+    /// `text` without any secret's value that is long enough not to stand there by chance: for replies, since servers
+    /// echo what they were sent and replies are recorded.
+    pub(crate) fn redact_reply(&self, text: String) -> String {
+        if self.values.is_empty() { text } else { self.replace(&text, SHORTEST_REDACTED) }
+    }
+
+    fn replace(&self, text: &str, shortest: usize) -> String {
+        let mut out = text.to_owned();
+        // Longest first, so that a secret which is part of another leaves no rest of it.
+        let mut values: Vec<_> = self.values.iter().filter(|(_, value)| value.len() >= shortest).collect();
+        values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        for (name, value) in values {
+            for writing in [Writing::Plain, Writing::Url, Writing::Form, Writing::Json] {
+                let written = writing.of(value);
+                if out.contains(&written) {
+                    out = out.replace(&written, &format!("${{secret.{name}}}"));
+                }
+            }
+        }
+        out
+    }
+}
+
+fn unknown(name: &str) -> StepError {
+    let message = format!("the secret {name} is not set; set FLOWLOOM_SECRET_{name}");
+    StepError::new(Code::SecretUnknown, message)
+}
+
+/// Text of a configuration in which `${secret.NAME}` stands for a secret.
+pub fn read_text(text: &str) -> Rich {
+    let mut rich = Rich::default();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${secret.") {
+        let Some((name, tail)) = after.split_once('}') else { break };
+        rich.push_text(before);
+        rich.push_secret(name);
+        rest = tail;
+    }
+    rich.push_text(rest);
+    rich
+}

@@ -1,0 +1,124 @@
+//! The folder that file functions may work in: nothing leads out of it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::value::Value;
+use tempfile::TempDir;
+
+use super::client;
+use super::functions::call;
+use crate::functions::Registry;
+
+/// A folder `root` beside a folder that holds a secret, with links of every kind from the first to the second.
+fn folders() -> (TempDir, Registry) {
+    let base = TempDir::new().expect("a folder");
+    let (root, outside) = (base.path().join("root"), base.path().join("outside"));
+    fs::create_dir_all(root.join("sub")).expect("folders");
+    fs::create_dir_all(&outside).expect("folders");
+    fs::write(outside.join("secret.txt"), "hidden").expect("a file");
+    fs::write(root.join("note.txt"), "hello").expect("a file");
+    fs::write(root.join("sub/inner.txt"), "inner").expect("a file");
+    fs::write(root.join("bytes.bin"), [0xff, 0xfe]).expect("a file");
+    symlink(outside.join("secret.txt"), root.join("link.txt")).expect("a link");
+    symlink(&outside, root.join("linked")).expect("a link");
+    symlink("../..", root.join("sub/up")).expect("a link");
+    symlink("note.txt", root.join("inside-link")).expect("a link");
+    let registry = Registry::new(client(&[])).with_files(root);
+    (base, registry)
+}
+
+async fn read(registry: &Registry, path: &str) -> Result<Value, StepError> {
+    call(registry, "tool::file_read", &[("path", path.into())]).await
+}
+
+async fn write(registry: &Registry, path: &str, content: &str) -> Result<Value, StepError> {
+    call(registry, "tool::file_write", &[("path", path.into()), ("content", content.into())]).await
+}
+
+#[tokio::test]
+async fn files_below_the_folder_are_read_and_written() {
+    let (base, registry) = folders();
+    let root = base.path().join("root");
+    for (path, expected) in [("note.txt", "hello"), ("./sub//inner.txt", "inner")] {
+        assert_eq!(read(&registry, path).await.expect(path), expected.into());
+    }
+    let absolute = root.join("note.txt").display().to_string();
+    assert_eq!(read(&registry, &absolute).await.expect("a path below the folder"), "hello".into());
+
+    let result = write(&registry, "new/deep/é.txt", "Grüße").await.expect("written");
+    assert_eq!(result, Value::map([("path", "new/deep/é.txt".into()), ("bytes", Value::from(7))]));
+    assert_eq!(fs::read_to_string(root.join("new/deep/é.txt")).expect("a file"), "Grüße");
+
+    fs::set_permissions(root.join("note.txt"), fs::Permissions::from_mode(0o600)).expect("a mode");
+    write(&registry, "note.txt", "again").await.expect("written over");
+    assert_eq!(fs::read_to_string(root.join("note.txt")).expect("a file"), "again");
+    let mode = fs::metadata(root.join("note.txt")).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let drafts = fs::read_dir(&root).expect("a folder").flatten();
+    assert_eq!(drafts.filter(|entry| entry.file_name().to_string_lossy().ends_with(".tmp")).count(), 0);
+}
+
+#[tokio::test]
+async fn nothing_leads_out_of_the_folder() {
+    let (base, registry) = folders();
+    let outside = base.path().join("outside/secret.txt").display().to_string();
+    let paths = [
+        "../outside/secret.txt",
+        "sub/../../outside/secret.txt",
+        "sub/..",
+        "..",
+        "/etc/passwd",
+        &outside,
+        "link.txt",
+        "linked/secret.txt",
+        "linked/new.txt",
+        "sub/up/outside/secret.txt",
+        "inside-link",
+        "a\0b",
+    ];
+    for path in paths {
+        let error = read(&registry, path).await.expect_err(path);
+        assert_eq!(error.code, Code::FileDenied, "read {path:?}: {error}");
+        let error = write(&registry, path, "overwritten").await.expect_err(path);
+        assert_eq!(error.code, Code::FileDenied, "write {path:?}: {error}");
+    }
+    assert_eq!(fs::read_to_string(&outside).expect("a file"), "hidden");
+    assert_eq!(fs::read_dir(base.path().join("outside")).expect("a folder").count(), 1);
+    assert!(fs::symlink_metadata(base.path().join("root/link.txt")).expect("still there").is_symlink());
+}
+
+#[tokio::test]
+async fn what_is_no_text_file_is_refused() {
+    let (base, registry) = folders();
+    let root = base.path().join("root");
+    fs::File::create(root.join("large")).and_then(|file| file.set_len((10 << 20) + 1)).expect("a file");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        root.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .expect("a pipe");
+    for path in ["sub", "missing.txt", "note.txt/x", "bytes.bin", "large", "pipe", "", "."] {
+        let error = read(&registry, path).await.expect_err(path);
+        assert_eq!(error.code, Code::FileFailed, "{path:?}: {error}");
+    }
+    for path in ["sub", "note.txt/x", "pipe", ""] {
+        assert_eq!(write(&registry, path, "x").await.expect_err(path).code, Code::FileFailed, "{path:?}");
+    }
+    assert!(write(&registry, "big", &"x".repeat((10 << 20) + 1)).await.is_err());
+}
+
+#[tokio::test]
+async fn without_a_folder_the_configuration_key_is_named() {
+    let registry = Registry::new(client(&[]));
+    for result in [read(&registry, "x").await, write(&registry, "x", "y").await] {
+        let error = result.expect_err("no folder");
+        assert_eq!(error.code, Code::FileDenied);
+        assert!(error.message.contains("files.root"), "{error}");
+    }
+}
