@@ -111,7 +111,7 @@ impl Engine {
         show: &mut dyn FnMut(&str),
     ) -> Result<Spoken, Silence> {
         let room = wish.max_tokens.min(self.window() - prompt.len());
-        let mut session = self.weights.session(prompt.len() + room)?;
+        let mut session = self.weights.session(prompt.len() + room);
         let mut scores = self.read(&mut session, prompt, stop)?;
         let mut answer = Answer::new(&wish.stops);
         let mut stopped = false;

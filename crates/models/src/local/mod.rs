@@ -3,6 +3,7 @@
 
 mod engine;
 mod llama;
+mod matrix;
 mod sampler;
 mod template;
 mod text;
