@@ -1,0 +1,23 @@
+//! Prints how fast a local model is on this machine: `cargo run --release -p flowloom-models --example speed [FILE]`.
+#![allow(clippy::print_stdout)]
+
+use flowloom_models::{ProcessEnvironment, cache_dir, check_processor, measure, processor_hint};
+
+fn main() -> Result<(), String> {
+    check_processor()?;
+    if let Some(hint) = processor_hint() {
+        println!("{hint}");
+    }
+    let file = std::env::args()
+        .nth(1)
+        .map_or_else(|| cache_dir(&ProcessEnvironment).join("smollm2-135m.gguf"), std::path::PathBuf::from);
+    println!("{}", file.display());
+    for (words, answer) in [(40, 128), (400, 128), (1500, 64)] {
+        let speed = measure(&file, words, answer)?;
+        println!(
+            "load {:.0} ms · prompt of {} tokens {:.0}/s · answer of {} tokens {:.1}/s",
+            speed.load_ms, speed.prompt_tokens, speed.prompt_rate, speed.answer_tokens, speed.answer_rate
+        );
+    }
+    Ok(())
+}

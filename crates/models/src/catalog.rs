@@ -1,0 +1,132 @@
+//! What is known about providers and models without asking them: addresses, families of names, prices, sizes. All of it
+//! is data (`data/*.toml`); this only reads and looks up.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use flowloom_runtime::effects::Price;
+use serde::Deserialize;
+
+/// How a provider is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Protocol {
+    /// `POST …/chat/completions`, as almost everyone understands it.
+    OpenAi,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Google's `generateContent`.
+    Gemini,
+}
+
+/// A provider that is known by name.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Provider {
+    pub(crate) name: String,
+    pub(crate) protocol: Protocol,
+    pub(crate) base_url: String,
+    #[serde(default)]
+    pub(crate) base_env: Vec<String>,
+    pub(crate) key_env: Option<String>,
+}
+
+/// What a model costs and how much it takes.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Figures {
+    input: u64,
+    output: u64,
+    pub(crate) window: u64,
+    pub(crate) answer: u64,
+}
+
+impl Figures {
+    pub(crate) fn price(&self) -> Price {
+        Price { input: self.input, output: self.output }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Providers {
+    provider: Vec<Provider>,
+    families: BTreeMap<String, String>,
+}
+
+fn known() -> &'static Providers {
+    static KNOWN: OnceLock<Providers> = OnceLock::new();
+    // A test holds that the file can be read, so the empty default is never what a person meets.
+    KNOWN.get_or_init(|| toml::from_str(include_str!("../data/providers.toml")).unwrap_or_default())
+}
+
+fn prices() -> &'static BTreeMap<String, BTreeMap<String, Figures>> {
+    static PRICES: OnceLock<BTreeMap<String, BTreeMap<String, Figures>>> = OnceLock::new();
+    PRICES.get_or_init(|| toml::from_str(include_str!("../data/prices.toml")).unwrap_or_default())
+}
+
+/// The providers that are known by name.
+pub(crate) fn providers() -> &'static [Provider] {
+    &known().provider
+}
+
+/// The provider to which a bare model name belongs, by the longest known beginning.
+pub(crate) fn family(model: &str) -> Option<&'static str> {
+    let fits = known().families.iter().filter(|(start, _)| model.starts_with(start.as_str()));
+    fits.max_by_key(|(start, _)| start.len()).map(|(_, provider)| provider.as_str())
+}
+
+/// What is known about `provider:model`, also when its name carries a date.
+pub(crate) fn figures(provider: &str, model: &str) -> Option<Figures> {
+    let models = prices().get(provider)?;
+    models.get(model).or_else(|| models.get(without_date(model))).copied()
+}
+
+fn without_date(model: &str) -> &str {
+    if let Some(name) = model.strip_suffix("-latest") {
+        return name;
+    }
+    let digits = |text: &str, count| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = model.split('-').collect();
+    let dated = match parts.as_slice() {
+        [.., year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2) => 11,
+        [.., date] if digits(date, 8) => 9,
+        [.., date] if digits(date, 4) => 5,
+        _ => 0,
+    };
+    &model[..model.len().saturating_sub(dated)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_can_be_read() {
+        toml::from_str::<Providers>(include_str!("../data/providers.toml")).unwrap();
+        toml::from_str::<BTreeMap<String, BTreeMap<String, Figures>>>(include_str!("../data/prices.toml")).unwrap();
+        for (provider, models) in prices() {
+            assert!(providers().iter().any(|known| known.name == *provider), "{provider}");
+            assert!(models.values().all(|figures| figures.input <= figures.output && figures.answer <= figures.window));
+        }
+    }
+
+    #[test]
+    fn a_dated_name_has_the_price_of_the_plain_one() {
+        let price = |model| figures("openai", model).map(|figures| figures.price().input);
+        assert_eq!(price("gpt-4o"), Some(2_500_000));
+        assert_eq!(price("gpt-4o-2024-08-06"), Some(2_500_000));
+        assert_eq!(price("gpt-4-0613"), Some(30_000_000));
+        assert_eq!(price("gpt-4o-mini"), Some(150_000));
+        assert_eq!(price("gpt-4o-audio-preview"), None);
+        assert!(figures("anthropic", "claude-sonnet-4-5-20250929").is_some());
+        assert!(figures("anthropic", "claude-3-5-haiku-latest").is_some());
+        assert!(figures("ollama", "llama3").is_none());
+    }
+
+    #[test]
+    fn bare_names_belong_to_the_provider_with_the_longest_beginning() {
+        assert_eq!(family("gpt-4o"), Some("openai"));
+        assert_eq!(family("o3-mini"), Some("openai"));
+        assert_eq!(family("claude-sonnet-4-5"), Some("anthropic"));
+        assert_eq!(family("smollm2-135m"), Some("local"));
+        assert_eq!(family("llama3"), None);
+    }
+}

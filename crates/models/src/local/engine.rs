@@ -1,0 +1,149 @@
+//! One GGUF model in memory: prompt in, tokens out, on the calling thread. Knows nothing of async or of providers.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use candle_core::quantized::gguf_file::Content;
+use flowloom_core::request::{Message, ToolDeclaration};
+
+use super::llama::{Llama, Session};
+use super::sampler::Sampler;
+use super::template::Template;
+use super::text::Answer;
+use super::vocabulary::{Vocabulary, text};
+
+/// Prompt tokens computed at once: large enough for the matrix kernels, small enough to stop soon and to keep the
+/// attention scores of a long prompt in bounds.
+const CHUNK: usize = 256;
+
+/// A loaded model.
+pub(crate) struct Engine {
+    weights: Llama,
+    vocabulary: Vocabulary,
+    template: Template,
+}
+
+/// What one answer may be.
+pub(crate) struct Wish {
+    /// Largest answer, in tokens.
+    pub(crate) max_tokens: usize,
+    /// Texts that end it.
+    pub(crate) stops: Vec<String>,
+    /// Chooses among likely tokens.
+    pub(crate) sampler: Sampler,
+}
+
+/// A finished answer.
+#[derive(Debug)]
+pub(crate) struct Spoken {
+    /// The text.
+    pub(crate) text: String,
+    /// Tokens of the prompt.
+    pub(crate) input_tokens: usize,
+    /// Tokens of the answer.
+    pub(crate) output_tokens: usize,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Silence {
+    /// Nobody waits for it any more.
+    Stopped,
+    /// It went wrong.
+    Failed(String),
+}
+
+impl From<candle_core::Error> for Silence {
+    fn from(error: candle_core::Error) -> Silence {
+        Silence::Failed(format!("the local model failed: {error}"))
+    }
+}
+
+impl Engine {
+    /// Reads a GGUF file.
+    pub(crate) fn load(path: &Path) -> Result<Engine, String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let mut reader = BufReader::with_capacity(1 << 20, file);
+        let content = Content::read(&mut reader).map_err(|error| format!("it is not a readable GGUF file: {error}"))?;
+        let kind = text(&content, "general.architecture").unwrap_or_default();
+        if kind != "llama" {
+            return Err(format!("models of the kind `{kind}` are not supported, only `llama` is"));
+        }
+        let vocabulary = Vocabulary::new(&content)?;
+        let source = text(&content, "tokenizer.chat_template");
+        let template = Template::new(source.as_deref(), &vocabulary.bos, &vocabulary.eos)?;
+        let weights =
+            Llama::new(&content, &mut reader).map_err(|error| format!("its weights cannot be read: {error}"))?;
+        Ok(Engine { weights, vocabulary, template })
+    }
+
+    /// Tokens that prompt and answer may have together.
+    pub(crate) fn window(&self) -> usize {
+        self.weights.window()
+    }
+
+    /// The prompt of a conversation, in tokens.
+    pub(crate) fn prompt(&self, messages: &[Message], tools: &[ToolDeclaration]) -> Result<Vec<u32>, Silence> {
+        let messages: Vec<Message> = messages
+            .iter()
+            .map(|message| Message { content: self.vocabulary.defuse(&message.content), ..message.clone() })
+            .collect();
+        let prompt = self.template.render(&messages, tools).map_err(Silence::Failed)?;
+        let tokens = self.vocabulary.encode(&prompt).map_err(Silence::Failed)?;
+        if tokens.len() >= self.window() {
+            return Err(Silence::Failed(format!(
+                "the prompt has {} tokens, the local model's window holds {} with the answer",
+                tokens.len(),
+                self.weights.window()
+            )));
+        }
+        Ok(tokens)
+    }
+
+    /// Answers a prompt. Looks at `stop` before every token.
+    pub(crate) fn speak(
+        &self,
+        prompt: &[u32],
+        mut wish: Wish,
+        stop: &AtomicBool,
+        show: &mut dyn FnMut(&str),
+    ) -> Result<Spoken, Silence> {
+        let room = wish.max_tokens.min(self.window() - prompt.len());
+        let mut session = self.weights.session(prompt.len() + room);
+        let mut scores = self.read(&mut session, prompt, stop)?;
+        let mut answer = Answer::new(&wish.stops);
+        let mut stopped = false;
+        let mut count = 0;
+        while count < room {
+            let token = wish.sampler.next(&mut scores);
+            if self.vocabulary.ends.contains(&token) {
+                break;
+            }
+            count += 1;
+            if stop.load(Ordering::Relaxed) {
+                return Err(Silence::Stopped);
+            }
+            stopped = answer.push(self.vocabulary.bytes(token), show);
+            if stopped || count == room {
+                break;
+            }
+            scores = self.weights.forward(&mut session, &[token])?;
+        }
+        let text = answer.finish(stopped, show);
+        Ok(Spoken { text, input_tokens: prompt.len(), output_tokens: count })
+    }
+
+    /// Takes in the prompt and gives the scores of the token after it.
+    fn read(&self, session: &mut Session, prompt: &[u32], stop: &AtomicBool) -> Result<Vec<f32>, Silence> {
+        let mut scores = Vec::new();
+        for chunk in prompt.chunks(CHUNK) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Silence::Stopped);
+            }
+            scores = self.weights.forward(session, chunk)?;
+        }
+        Ok(scores)
+    }
+}

@@ -1,0 +1,165 @@
+//! Matrices of eight-bit weights times rows of floats, on rayon's threads. Nothing here knows what is multiplied.
+//!
+//! Our own beside candle's because candle has no vector code for the packing of the default model (Q4_1), and because
+//! its threads wait for each other by spinning: with anything else on the same cores an answer comes twenty times slower.
+//! Plain loops in shapes that the compiler turns into vector instructions; which ones, `-C target-cpu` decides.
+
+use candle_core::quantized::QTensor;
+use candle_core::{Device, Result, Tensor};
+use rayon::prelude::*;
+
+/// Weights that share a scale.
+const BLOCK: usize = 32;
+/// Sums kept side by side.
+const LANES: usize = 16;
+/// From this many rows of input on, weights are unpacked once and multiplied as floats, which pays for itself.
+const FLOAT_ROWS: usize = 16;
+/// Weights below which another thread costs more than it brings.
+const WORTH_A_THREAD: usize = 1 << 17;
+
+/// A matrix, one row for each output.
+pub(crate) struct Matrix {
+    columns: usize,
+    weights: Vec<i8>,
+    scales: Vec<f32>,
+}
+
+impl Matrix {
+    /// Repacks a matrix of a file, one slice of rows at a time. Eight bits hold what four held, but for a rounding error
+    /// far below the one the file was made with.
+    pub(crate) fn new(source: &QTensor) -> Result<Matrix> {
+        let (_, columns) = source.shape().dims2()?;
+        if columns == 0 || !columns.is_multiple_of(BLOCK) {
+            candle_core::bail!("rows of {columns} weights are not supported, only multiples of {BLOCK}");
+        }
+        let values = source.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
+        let (weights, scales) = pack(&values);
+        Ok(Matrix { columns, weights, scales })
+    }
+
+    /// Number of outputs.
+    pub(crate) fn rows(&self) -> usize {
+        self.weights.len() / self.columns
+    }
+
+    /// Unpacks row `index` into `row`; false if there is none.
+    pub(crate) fn row(&self, index: usize, row: &mut [f32]) -> bool {
+        let at = index * self.columns;
+        let Some(weights) = self.weights.get(at..at + self.columns) else { return false };
+        unpack(weights, &self.scales[at / BLOCK..], row);
+        true
+    }
+
+    /// Multiplies `count` rows of input.
+    pub(crate) fn apply(&self, input: &[f32], count: usize) -> Result<Vec<f32>> {
+        if count >= FLOAT_ROWS {
+            return self.apply_as_floats(input, count);
+        }
+        let rows = self.rows();
+        let mut output = vec![0.0; count * rows];
+        for (input, output) in input.chunks(self.columns).zip(output.chunks_mut(rows)) {
+            let (input, scales) = pack(input);
+            let threads = rayon::current_num_threads().min(1 + self.weights.len() / WORTH_A_THREAD);
+            let share = rows.div_ceil(threads);
+            output.par_chunks_mut(share).enumerate().for_each(|(part, outputs)| {
+                for (index, output) in outputs.iter_mut().enumerate() {
+                    let at = (part * share + index) * self.columns;
+                    let weights = &self.weights[at..at + self.columns];
+                    *output = dot(weights, &self.scales[at / BLOCK..], &input, &scales);
+                }
+            });
+        }
+        Ok(output)
+    }
+
+    fn apply_as_floats(&self, input: &[f32], count: usize) -> Result<Vec<f32>> {
+        let rows = self.rows();
+        let mut floats = vec![0.0; self.weights.len()];
+        floats.par_chunks_mut(self.columns).enumerate().for_each(|(index, row)| {
+            self.row(index, row);
+        });
+        let weights = Tensor::from_vec(floats, (rows, self.columns), &Device::Cpu)?;
+        let input = Tensor::from_slice(input, (count, self.columns), &Device::Cpu)?;
+        input.matmul(&weights.t()?)?.flatten_all()?.to_vec1()
+    }
+}
+
+fn pack(values: &[f32]) -> (Vec<i8>, Vec<f32>) {
+    let mut weights = vec![0; values.len()];
+    let mut scales = vec![0.0; values.len() / BLOCK];
+    let blocks = values.chunks_exact(BLOCK).zip(weights.chunks_exact_mut(BLOCK)).zip(&mut scales);
+    for ((values, weights), scale) in blocks {
+        let largest = values.iter().fold(0f32, |largest, value| largest.max(value.abs()));
+        *scale = largest / 127.0;
+        let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
+        for (weight, value) in weights.iter_mut().zip(values) {
+            *weight = (value * inverse).round() as i8;
+        }
+    }
+    (weights, scales)
+}
+
+fn unpack(weights: &[i8], scales: &[f32], values: &mut [f32]) {
+    for ((weights, scale), values) in weights.chunks_exact(BLOCK).zip(scales).zip(values.chunks_exact_mut(BLOCK)) {
+        for (weight, value) in weights.iter().zip(values) {
+            *value = f32::from(*weight) * scale;
+        }
+    }
+}
+
+/// Sixteen sums of two products each are one instruction on every vector unit.
+fn dot(left: &[i8], left_scales: &[f32], right: &[i8], right_scales: &[f32]) -> f32 {
+    let mut sums = [0f32; LANES];
+    let blocks = left.as_chunks::<BLOCK>().0.iter().zip(right.as_chunks::<BLOCK>().0);
+    for ((left, right), (a, b)) in blocks.zip(left_scales.iter().zip(right_scales)) {
+        let scale = a * b;
+        for lane in 0..LANES {
+            let product = |at: usize| i32::from(left[at]) * i32::from(right[at]);
+            sums[lane] += (product(2 * lane) + product(2 * lane + 1)) as f32 * scale;
+        }
+    }
+    sums.iter().sum()
+}
+
+/// The dot product of two rows of floats.
+pub(crate) fn dot_floats(left: &[f32], right: &[f32]) -> f32 {
+    let mut sums = [0f32; LANES];
+    for (left, right) in left.as_chunks::<LANES>().0.iter().zip(right.as_chunks::<LANES>().0) {
+        for lane in 0..LANES {
+            sums[lane] = left[lane].mul_add(right[lane], sums[lane]);
+        }
+    }
+    let done = left.len() / LANES * LANES;
+    let rest: f32 = left[done..].iter().zip(&right[done..]).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f32>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::quantized::GgmlDType;
+
+    use super::*;
+
+    #[test]
+    fn one_row_and_many_rows_agree_with_the_plain_product() {
+        let (rows, columns) = (40, 64);
+        let weights: Vec<f32> = (0..rows * columns).map(|i| ((i * 7919) % 201) as f32 / 100.0 - 1.0).collect();
+        let tensor = Tensor::from_slice(&weights, (rows, columns), &Device::Cpu).unwrap();
+        let matrix = Matrix::new(&QTensor::quantize(&tensor, GgmlDType::F32).unwrap()).unwrap();
+        assert_eq!(matrix.rows(), rows);
+        let count = 20;
+        let input: Vec<f32> = (0..count * columns).map(|i| ((i * 104_729) % 101) as f32 / 50.0 - 1.0).collect();
+        let many = matrix.apply(&input, count).unwrap();
+        for index in 0..count {
+            let input = &input[index * columns..(index + 1) * columns];
+            let one = matrix.apply(input, 1).unwrap();
+            for row in 0..rows {
+                let plain: f32 = dot_floats(&weights[row * columns..(row + 1) * columns], input);
+                assert!((one[row] - plain).abs() < 0.15, "{} {plain}", one[row]);
+                assert!((many[index * rows + row] - plain).abs() < 0.15, "{} {plain}", many[index * rows + row]);
+            }
+        }
+        let mut row = vec![0.0; columns];
+        assert!(matrix.row(rows - 1, &mut row) && !matrix.row(rows, &mut row));
+    }
+}

@@ -1,0 +1,217 @@
+//! Models that run in this process: `local:NAME` from the cache folder, `local:/path/to/file.gguf` from anywhere. Loads
+//! each file once and lets one call at a time use it; how a model computes is `engine`.
+
+mod engine;
+mod llama;
+mod matrix;
+mod sampler;
+mod template;
+mod text;
+mod vocabulary;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flowloom_core::json;
+use flowloom_core::request::{GenerateRequest, Generated, ToolCall, Usage};
+use flowloom_core::{Code, StepError};
+use flowloom_runtime::effects::Context;
+
+use engine::{Engine, Silence, Spoken, Wish};
+use sampler::Sampler;
+
+/// Largest answer when the request does not say: a small model has said what it knows by then.
+pub(crate) const DEFAULT_MAX_TOKENS: u64 = 512;
+/// Window to assume for a file that is not loaded: what the engine supports at most.
+pub(crate) const WINDOW: u64 = 8192;
+/// Nucleus for requests with a temperature but without `top_p`.
+const DEFAULT_TOP_P: f64 = 0.95;
+
+/// A file's place, loaded on first use. The lock is held for a whole answer: two at once would only share the cores.
+type Slot = Arc<tokio::sync::Mutex<Option<Engine>>>;
+
+/// The models in memory.
+pub(crate) struct Local {
+    folder: PathBuf,
+    slots: Mutex<BTreeMap<PathBuf, Slot>>,
+}
+
+impl Local {
+    /// Models from `folder`.
+    pub(crate) fn new(folder: PathBuf) -> Local {
+        Local { folder, slots: Mutex::default() }
+    }
+
+    /// Where names are looked up.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The file of `local:NAME`; an error if there is none.
+    pub(crate) fn file(&self, name: &str) -> Result<PathBuf, StepError> {
+        let is_path = name.contains(['/', '\\']) || name.ends_with(".gguf");
+        let file = if is_path { PathBuf::from(name) } else { self.folder.join(format!("{name}.gguf")) };
+        if file.is_file() {
+            return Ok(file);
+        }
+        let advice = match name {
+            crate::pull::NAME => "; `flowloom models pull` fetches it",
+            _ => "",
+        };
+        Err(StepError::new(Code::ModelFileMissing, format!("there is no model file {}{advice}", file.display())))
+    }
+
+    /// Asks a model.
+    pub(crate) async fn generate(
+        &self,
+        name: &str,
+        request: &GenerateRequest,
+        context: &Context,
+    ) -> Result<Generated, StepError> {
+        let file = self.file(name)?;
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.entry(file.clone()).or_default().clone()
+        };
+        // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
+        let mut engine = slot.lock_owned().await;
+        let stop = StopOnDrop(Arc::default());
+        let flag = stop.0.clone();
+        let (request, context) = (request.clone(), context.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            if engine.is_none() {
+                let load = Engine::load(&file);
+                *engine = Some(load.map_err(|why| {
+                    let message = format!("the model file {} cannot be used: {why}", file.display());
+                    StepError::new(Code::ModelFailed, message)
+                })?);
+            }
+            let Some(engine) = engine.as_ref() else {
+                return Err(StepError::new(Code::ModelFailed, "the local model was not loaded"));
+            };
+            answer(engine, &request, &context, &flag)
+        });
+        work.await.map_err(|_| StepError::new(Code::ModelFailed, "the local model crashed"))?
+    }
+}
+
+/// Tells the thread to stop when nobody waits for the answer any more.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn answer(
+    engine: &Engine,
+    request: &GenerateRequest,
+    context: &Context,
+    stop: &AtomicBool,
+) -> Result<Generated, StepError> {
+    let options = &request.options;
+    // Without a seed each attempt of each step draws its own numbers, the same ones after a crash.
+    let seed = options.seed.unwrap_or_else(|| hash(&context.key));
+    let wish = Wish {
+        max_tokens: options.max_tokens.map_or(DEFAULT_MAX_TOKENS as usize, |most| most as usize),
+        stops: options.stop.clone(),
+        sampler: Sampler::new(options.temperature.unwrap_or(0.0), options.top_p.unwrap_or(DEFAULT_TOP_P), seed),
+    };
+    let mut show = |text: &str| {
+        if !stop.load(Ordering::Relaxed) {
+            context.deltas.push(&context.path, context.attempt, text);
+        }
+    };
+    let spoken = engine
+        .prompt(&request.messages, &request.tools)
+        .and_then(|prompt| engine.speak(&prompt, wish, stop, &mut show))
+        .map_err(|silence| match silence {
+            Silence::Stopped => StepError::new(Code::Cancelled, "the call was cancelled"),
+            Silence::Failed(message) => StepError::new(Code::ModelFailed, message),
+        })?;
+    Ok(generated(spoken, !request.tools.is_empty()))
+}
+
+fn generated(spoken: Spoken, tools: bool) -> Generated {
+    let usage = Usage {
+        input_tokens: spoken.input_tokens as u64,
+        output_tokens: spoken.output_tokens as u64,
+        micro_usd: Some(0),
+    };
+    let tool_calls = if tools { tool_calls(&spoken.text) } else { Vec::new() };
+    let text = match tool_calls.is_empty() {
+        true => spoken.text,
+        false => spoken.text.split("<tool_call>").next().unwrap_or_default().trim().to_owned(),
+    };
+    Generated { text: (!text.is_empty()).then_some(text), tool_calls, usage }
+}
+
+/// Calls that a model wrote as `<tool_call>{…}</tool_call>`; what cannot be read stays text.
+fn tool_calls(text: &str) -> Vec<ToolCall> {
+    let written = text.split("<tool_call>").skip(1).map(|part| part.split("</tool_call>").next().unwrap_or_default());
+    written
+        .filter_map(|part| {
+            let call = json::read_lenient(part)?;
+            let name = call.get("name")?.as_str()?.to_owned();
+            Some((name, call.get("arguments").cloned().unwrap_or_default()))
+        })
+        .enumerate()
+        .map(|(index, (name, arguments))| ToolCall { id: format!("call_{index}"), name, arguments })
+        .collect()
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Figures of one call, for `examples/speed.rs`.
+#[derive(Clone, Copy, Debug)]
+pub struct Speed {
+    /// Milliseconds until the model was loaded.
+    pub load_ms: f64,
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Prompt tokens per second.
+    pub prompt_rate: f64,
+    /// Tokens of the answer.
+    pub answer_tokens: usize,
+    /// Answer tokens per second.
+    pub answer_rate: f64,
+}
+
+/// Loads `file`, reads a prompt of about `words` words and answers with up to `max_tokens` tokens.
+pub fn measure(file: &Path, words: usize, max_tokens: usize) -> Result<Speed, String> {
+    let silent = |silence: Silence| format!("{silence:?}");
+    let start = std::time::Instant::now();
+    let engine = Engine::load(file)?;
+    let load_ms = start.elapsed().as_secs_f64() * 1e3;
+    let text = "The weaver sets up the loom before the first thread runs. ".repeat(words.div_ceil(11));
+    let question = format!("{text}\nTell a long story about the weaver.");
+    let messages = [flowloom_core::request::Message::new(flowloom_core::request::Role::User, question)];
+    let prompt = engine.prompt(&messages, &[]).map_err(silent)?;
+    let stop = AtomicBool::new(false);
+    let wish = Wish { max_tokens, stops: Vec::new(), sampler: Sampler::new(0.0, 1.0, 0) };
+    let start = std::time::Instant::now();
+    let mut first = None;
+    let mut show = |_: &str| {
+        first.get_or_insert_with(|| start.elapsed().as_secs_f64());
+    };
+    let spoken = engine.speak(&prompt, wish, &stop, &mut show).map_err(silent)?;
+    let whole = start.elapsed().as_secs_f64();
+    let reading = first.unwrap_or(whole);
+    let answering = (whole - reading).max(1e-9);
+    Ok(Speed {
+        load_ms,
+        prompt_tokens: prompt.len(),
+        prompt_rate: prompt.len() as f64 / reading,
+        answer_tokens: spoken.output_tokens,
+        answer_rate: spoken.output_tokens.saturating_sub(1) as f64 / answering,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Turns the bytes of tokens into text that may be shown: whole UTF-8 characters only, and nothing that may still turn
+//! out to be the beginning of a stop sequence.
+
+/// Collects an answer and says when it is over.
+pub(crate) struct Answer {
+    stops: Vec<String>,
+    bytes: Vec<u8>,
+    held: String,
+    text: String,
+}
+
+impl Answer {
+    /// An empty answer that ends before the first of `stops`.
+    pub(crate) fn new(stops: &[String]) -> Answer {
+        let stops = stops.iter().filter(|stop| !stop.is_empty()).cloned().collect();
+        Answer { stops, bytes: Vec::new(), held: String::new(), text: String::new() }
+    }
+
+    /// Adds a token's bytes; hands what can be shown to `show`. True once a stop sequence has come.
+    pub(crate) fn push(&mut self, bytes: &[u8], show: &mut dyn FnMut(&str)) -> bool {
+        self.bytes.extend_from_slice(bytes);
+        self.take_whole_characters(false);
+        let stop = self.stops.iter().filter_map(|stop| self.held.find(stop.as_str())).min();
+        let ready = stop.unwrap_or_else(|| self.held.len() - self.longest_possible_stop());
+        self.release(ready, show);
+        stop.is_some()
+    }
+
+    /// Ends the answer: what was held back is shown after all.
+    pub(crate) fn finish(mut self, stopped: bool, show: &mut dyn FnMut(&str)) -> String {
+        if !stopped {
+            self.take_whole_characters(true);
+            self.release(self.held.len(), show);
+        }
+        self.text
+    }
+
+    fn release(&mut self, length: usize, show: &mut dyn FnMut(&str)) {
+        let ready: String = self.held.drain(..length).collect();
+        if !ready.is_empty() {
+            show(&ready);
+            self.text.push_str(&ready);
+        }
+    }
+
+    fn take_whole_characters(&mut self, all: bool) {
+        loop {
+            match std::str::from_utf8(&self.bytes) {
+                Ok(text) => {
+                    self.held.push_str(text);
+                    self.bytes.clear();
+                    return;
+                }
+                Err(error) => {
+                    let valid = error.valid_up_to();
+                    self.held.push_str(&String::from_utf8_lossy(&self.bytes[..valid]));
+                    match error.error_len() {
+                        // Bytes that no later byte can complete.
+                        Some(bad) => {
+                            self.held.push('\u{FFFD}');
+                            self.bytes.drain(..valid + bad);
+                        }
+                        None => {
+                            self.bytes.drain(..valid);
+                            if all {
+                                self.held.push('\u{FFFD}');
+                                self.bytes.clear();
+                            }
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Length of the longest end of the held text that begins a stop sequence.
+    fn longest_possible_stop(&self) -> usize {
+        let starts_a_stop = |tail: &str| self.stops.iter().any(|stop| stop.starts_with(tail));
+        self.held
+            .char_indices()
+            .find(|(at, _)| starts_a_stop(&self.held[*at..]))
+            .map_or(0, |(at, _)| self.held.len() - at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(stops: &[&str], tokens: &[&[u8]]) -> (String, Vec<String>) {
+        let stops: Vec<String> = stops.iter().map(|s| (*s).to_owned()).collect();
+        let mut answer = Answer::new(&stops);
+        let mut shown = Vec::new();
+        let mut stopped = false;
+        for token in tokens {
+            stopped = answer.push(token, &mut |text| shown.push(text.to_owned()));
+            if stopped {
+                break;
+            }
+        }
+        let text = answer.finish(stopped, &mut |text| shown.push(text.to_owned()));
+        assert_eq!(text, shown.concat());
+        (text, shown)
+    }
+
+    #[test]
+    fn a_character_split_over_tokens_is_shown_whole() {
+        assert_eq!(run(&[], &[b"a\xe2", b"\x82", b"\xac!"]).1, ["a", "€!"]);
+        assert_eq!(run(&[], &[b"a\xe2"]).0, "a\u{FFFD}");
+        assert_eq!(run(&[], &[b"\xff", b"b"]).0, "\u{FFFD}b");
+    }
+
+    #[test]
+    fn a_stop_sequence_over_token_borders_ends_the_answer_before_it() {
+        assert_eq!(run(&["END"], &[b"one E", b"N", b"D two"]).0, "one ");
+        assert_eq!(run(&["END"], &[b"one E", b"N", b"T"]).0, "one ENT");
+        assert_eq!(run(&["END"], &[b"one E"]).0, "one E");
+        assert_eq!(run(&["", "\n\n"], &[b"a\n", b"b\n", b"\n"]).0, "a\nb");
+    }
+}

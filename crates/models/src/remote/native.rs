@@ -1,0 +1,162 @@
+//! Anthropic and Gemini, spoken to through genai: our request in its words, its stream in ours.
+
+use std::time::SystemTime;
+
+use flowloom_core::Code;
+use flowloom_core::request::{GenerateRequest, Message, Role, ToolCall};
+use futures_util::StreamExt;
+use genai::adapter::AdapterKind;
+use genai::chat::{
+    ChatMessage, ChatOptions, ChatRequest, ChatResponseFormat, ChatStreamEvent, JsonSpec, MessageContent, StopReason,
+    StreamEnd, Tool, ToolCall as TheirCall, ToolResponse,
+};
+use genai::resolver::{AuthData, Endpoint};
+use genai::{ModelIden, ServiceTarget};
+
+use super::answer::Answer;
+use super::failure::Failure;
+use super::openai::{arguments, to_json};
+use super::{Call, Target, idle};
+use crate::catalog::Protocol;
+
+/// Asks once.
+pub(crate) async fn once(
+    http: reqwest::Client,
+    call: &Call<'_>,
+    now: SystemTime,
+    show: &mut (dyn FnMut(&str) + Send),
+) -> Result<Answer, Failure> {
+    let client = genai::Client::builder().with_reqwest(http).build().map_err(|error| failure(&error, now))?;
+    let request = chat_request(call.request);
+    let options = options(call);
+    let opened = client.exec_chat_stream(service(call.target), request, Some(&options));
+    let mut stream = idle(call.idle, opened).await?.map_err(|error| failure(&error, now))?.stream;
+    let mut answer = Answer::default();
+    while let Some(event) = idle(call.idle, stream.next()).await? {
+        match event.map_err(|error| failure(&error, now))? {
+            ChatStreamEvent::Chunk(chunk) => answer.push(&chunk.content, show)?,
+            ChatStreamEvent::End(end) => return finish(answer, end),
+            _ => {}
+        }
+    }
+    Err(Failure::truncated("the answer broke off before its end"))
+}
+
+fn service(target: &Target) -> ServiceTarget {
+    let kind = match target.protocol {
+        Protocol::Gemini => AdapterKind::Gemini,
+        Protocol::Anthropic | Protocol::OpenAi => AdapterKind::Anthropic,
+    };
+    ServiceTarget {
+        endpoint: Endpoint::from_owned(format!("{}/", target.base_url)),
+        auth: AuthData::from_single(target.key.clone().unwrap_or_default()),
+        model: ModelIden::new(kind, target.model.clone()),
+    }
+}
+
+fn options(call: &Call<'_>) -> ChatOptions {
+    let asked = &call.request.options;
+    let mut options = ChatOptions::default()
+        .with_capture_usage(true)
+        .with_capture_tool_calls(true)
+        .with_extra_headers(("Idempotency-Key".to_owned(), call.key.to_owned()))
+        .with_max_tokens(asked.max_tokens.unwrap_or(call.max_tokens));
+    options.temperature = asked.temperature;
+    options.top_p = asked.top_p;
+    options.seed = asked.seed;
+    options.stop_sequences = asked.stop.clone();
+    if let Some(schema) = call.request.schema.as_ref().filter(|_| call.native_schema) {
+        options.response_format = Some(ChatResponseFormat::JsonSpec(JsonSpec::new("answer", to_json(schema))));
+    }
+    options
+}
+
+fn chat_request(request: &GenerateRequest) -> ChatRequest {
+    let messages = request.messages.iter().map(|message| match message.role {
+        Role::System => ChatMessage::system(message.content.clone()),
+        Role::User => ChatMessage::user(message.content.clone()),
+        Role::Assistant => ChatMessage::assistant(assistant(message)),
+        Role::Tool => {
+            let id = message.tool_call_id.clone().unwrap_or_default();
+            let response = ToolResponse::new(id.clone(), message.content.clone());
+            // Gemini answers calls by name, not by id.
+            let named = request.messages.iter().flat_map(|message| &message.tool_calls).find(|call| call.id == id);
+            ChatMessage::tool(match named {
+                Some(call) => response.with_fn_name(call.name.clone()),
+                None => response,
+            })
+        }
+    });
+    let chat = ChatRequest::new(messages.collect());
+    if request.tools.is_empty() {
+        return chat;
+    }
+    chat.with_tools(request.tools.iter().map(|tool| {
+        Tool::new(tool.name.clone()).with_description(tool.description.clone()).with_schema(to_json(&tool.parameters))
+    }))
+}
+
+fn assistant(message: &Message) -> MessageContent {
+    let mut content = match message.content.is_empty() {
+        true => MessageContent::default(),
+        false => MessageContent::from_text(message.content.clone()),
+    };
+    for call in &message.tool_calls {
+        content.push(TheirCall {
+            call_id: call.id.clone(),
+            fn_name: call.name.clone(),
+            fn_arguments: to_json(&call.arguments),
+            thought_signatures: None,
+        });
+    }
+    content
+}
+
+fn finish(mut answer: Answer, end: StreamEnd) -> Result<Answer, Failure> {
+    match &end.captured_stop_reason {
+        None => return Err(Failure::truncated("the answer broke off before its end")),
+        Some(StopReason::ContentFilter(reason)) => {
+            let message = format!("the provider's content filter stopped the answer ({reason})");
+            return Err(Failure::new(Code::ModelFailed, message));
+        }
+        Some(_) => {}
+    }
+    let tokens = |count: Option<i32>| count.and_then(|count| u64::try_from(count).ok());
+    answer.usage = end
+        .captured_usage
+        .as_ref()
+        .and_then(|usage| Some((tokens(usage.prompt_tokens)?, tokens(usage.completion_tokens)?)));
+    for call in end.captured_into_tool_calls().unwrap_or_default() {
+        let arguments = match &call.fn_arguments {
+            serde_json::Value::String(text) => arguments(text),
+            other => arguments(&other.to_string()),
+        };
+        answer.calls.push(ToolCall { id: call.call_id, name: call.fn_name, arguments });
+    }
+    Ok(answer)
+}
+
+fn failure(error: &genai::Error, now: SystemTime) -> Failure {
+    use genai::Error as E;
+    if let E::HttpError { status, body, headers, .. } = error {
+        return Failure::status(status.as_u16(), headers, body, now);
+    }
+    if let E::WebStream { error, .. } = error {
+        if let Some(inner) = error.downcast_ref::<E>() {
+            return failure(inner, now);
+        }
+        if let Some(inner) = error.downcast_ref::<reqwest::Error>() {
+            return match inner.is_body() || inner.is_decode() {
+                true => Failure::truncated("the connection was lost in the middle of the answer"),
+                false => Failure::unreachable(inner),
+            };
+        }
+    }
+    if let E::ChatResponse { body, .. } = error {
+        return super::openai::in_stream(&body.to_string());
+    }
+    if let (Some(status), Some(headers)) = (error.status(), error.headers()) {
+        return Failure::status(status.as_u16(), headers, &error.to_string(), now);
+    }
+    Failure::new(Code::ModelFailed, error.to_string())
+}

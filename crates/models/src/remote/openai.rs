@@ -1,0 +1,247 @@
+//! The OpenAI chat protocol, as OpenAI, Ollama and almost every other server speak it: the body we send, and the stream
+//! we read. Written here rather than taken from genai because genai gives up a finished answer whose `[DONE]` is missing,
+//! overlooks `event: error`, and lets a server's tool index decide how much memory is allotted.
+
+use flowloom_core::json;
+use flowloom_core::request::{GenerateRequest, Message, Role, ToolCall};
+use flowloom_core::{Code, Value};
+use serde_json::{Value as Json, json};
+
+use super::answer::Answer;
+use super::failure::{Failure, provider_message};
+use super::sse::Event;
+
+/// More calls than any model makes in one answer.
+const MOST_CALLS: usize = 128;
+
+/// The body of a request.
+pub(crate) fn body(model: &str, request: &GenerateRequest, native_schema: bool) -> Json {
+    let options = &request.options;
+    let mut body = json!({
+        "model": model,
+        "messages": request.messages.iter().map(message).collect::<Vec<_>>(),
+        "stream": true,
+        "stream_options": { "include_usage": true },
+    });
+    let mut set = |key: &str, value: Option<Json>| {
+        if let (Some(value), Some(body)) = (value, body.as_object_mut()) {
+            body.insert(key.to_owned(), value);
+        }
+    };
+    // Models that reason refuse the older name.
+    let reasons = ["o1", "o3", "o4", "gpt-5"].iter().any(|start| model.starts_with(start));
+    let most = if reasons { "max_completion_tokens" } else { "max_tokens" };
+    set(most, options.max_tokens.map(Json::from));
+    set("temperature", options.temperature.map(Json::from));
+    set("top_p", options.top_p.map(Json::from));
+    set("seed", options.seed.map(Json::from));
+    set("stop", (!options.stop.is_empty()).then(|| json!(options.stop)));
+    let tools = request.tools.iter().map(|tool| {
+        let function =
+            json!({ "name": tool.name, "description": tool.description, "parameters": to_json(&tool.parameters) });
+        json!({ "type": "function", "function": function })
+    });
+    set("tools", (!request.tools.is_empty()).then(|| tools.collect()));
+    if let Some(schema) = request.schema.as_ref().filter(|_| native_schema) {
+        let schema = to_json(schema);
+        let strict = is_strict(&schema);
+        let format = json!({ "name": "answer", "schema": schema, "strict": strict });
+        set("response_format", Some(json!({ "type": "json_schema", "json_schema": format })));
+    }
+    body
+}
+
+fn message(message: &Message) -> Json {
+    match message.role {
+        Role::System => json!({ "role": "system", "content": message.content }),
+        Role::User => json!({ "role": "user", "content": message.content }),
+        Role::Tool => json!({ "role": "tool", "content": message.content, "tool_call_id": message.tool_call_id }),
+        Role::Assistant if message.tool_calls.is_empty() => json!({ "role": "assistant", "content": message.content }),
+        Role::Assistant => {
+            let calls = message.tool_calls.iter().map(|call| {
+                let function = json!({ "name": call.name, "arguments": json::write(&call.arguments) });
+                json!({ "id": call.id, "type": "function", "function": function })
+            });
+            let content = (!message.content.is_empty()).then_some(&message.content);
+            json!({ "role": "assistant", "content": content, "tool_calls": calls.collect::<Vec<_>>() })
+        }
+    }
+}
+
+/// Our value in the data model that providers' libraries use.
+pub(crate) fn to_json(value: &Value) -> Json {
+    serde_json::from_str(&json::write(value)).unwrap_or_default()
+}
+
+/// Whether OpenAI would take the schema as a strict one: every object closed and all of its entries required.
+fn is_strict(schema: &Json) -> bool {
+    match schema {
+        Json::Object(entries) => {
+            let closed = entries.get("properties").and_then(Json::as_object).is_none_or(|properties| {
+                let required: Vec<&str> = entries
+                    .get("required")
+                    .and_then(Json::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Json::as_str)
+                    .collect();
+                entries.get("additionalProperties") == Some(&Json::Bool(false))
+                    && properties.keys().all(|key| required.contains(&key.as_str()))
+            });
+            let open =
+                entries.get("type").and_then(Json::as_str) == Some("object") && !entries.contains_key("properties");
+            closed && !open && entries.values().all(is_strict)
+        }
+        Json::Array(items) => items.iter().all(is_strict),
+        _ => true,
+    }
+}
+
+/// A tool call as it arrives, piece by piece.
+#[derive(Default)]
+struct Pieces {
+    index: u64,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+/// An answer as it arrives.
+#[derive(Default)]
+pub(crate) struct Stream {
+    answer: Answer,
+    calls: Vec<Pieces>,
+    finish: Option<String>,
+    /// The server has said that there is no more.
+    pub(crate) done: bool,
+}
+
+impl Stream {
+    /// Takes an event; hands text to `show`.
+    pub(crate) fn event(&mut self, event: &Event, show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+        if event.data.trim() == "[DONE]" {
+            self.done = true;
+            return Ok(());
+        }
+        if event.name == "error" {
+            return Err(in_stream(&event.data));
+        }
+        if event.data.trim().is_empty() {
+            return Ok(());
+        }
+        let chunk: Json = serde_json::from_str(&event.data)
+            .map_err(|error| Failure::new(Code::ModelFailed, format!("the answer cannot be read: {error}")))?;
+        self.chunk(&chunk, show)
+    }
+
+    /// Takes a chunk, or a whole answer of a server that does not stream.
+    pub(crate) fn chunk(&mut self, chunk: &Json, show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+        if chunk.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(in_stream(&chunk.to_string()));
+        }
+        let usage = chunk.get("usage").or_else(|| chunk.pointer("/x_groq/usage"));
+        let tokens = |name: &str| usage.and_then(|usage| usage.get(name)).and_then(Json::as_u64);
+        if let (Some(input), Some(output)) = (tokens("prompt_tokens"), tokens("completion_tokens")) {
+            self.answer.usage = Some((input, output));
+        }
+        let Some(choice) = chunk.pointer("/choices/0") else { return Ok(()) };
+        let part = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Json::Null);
+        match part.get("content") {
+            Some(Json::String(text)) => self.answer.push(text, show)?,
+            Some(Json::Array(pieces)) => {
+                for text in pieces.iter().filter_map(|piece| piece.get("text").and_then(Json::as_str)) {
+                    self.answer.push(text, show)?;
+                }
+            }
+            _ => {}
+        }
+        if let Some(refusal) = part.get("refusal").and_then(Json::as_str).filter(|text| !text.is_empty()) {
+            self.answer.push(refusal, show)?;
+        }
+        for piece in part.get("tool_calls").and_then(Json::as_array).into_iter().flatten() {
+            self.tool_call(piece)?;
+        }
+        if let Some(reason) = choice.get("finish_reason").and_then(Json::as_str).filter(|reason| !reason.is_empty()) {
+            self.finish = Some(reason.to_owned());
+        }
+        Ok(())
+    }
+
+    fn tool_call(&mut self, piece: &Json) -> Result<(), Failure> {
+        let id = piece.get("id").and_then(Json::as_str).unwrap_or_default();
+        let open = match piece.get("index").and_then(Json::as_u64) {
+            Some(index) => self.calls.iter().position(|call| call.index == index).ok_or(index),
+            // Servers that leave the index out send whole calls, or pieces of the last one.
+            None if id.is_empty() && !self.calls.is_empty() => Ok(self.calls.len() - 1),
+            None => self.calls.iter().position(|call| call.id == id).ok_or(self.calls.len() as u64),
+        };
+        let at = match open {
+            Ok(at) => at,
+            Err(_) if self.calls.len() == MOST_CALLS => {
+                return Err(Failure::new(
+                    Code::ModelFailed,
+                    format!("the answer has more than {MOST_CALLS} tool calls"),
+                ));
+            }
+            Err(index) => {
+                self.calls.push(Pieces { index, ..Pieces::default() });
+                self.calls.len() - 1
+            }
+        };
+        let call = &mut self.calls[at];
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        let function = piece.get("function").unwrap_or(&Json::Null);
+        if let Some(name) = function.get("name").and_then(Json::as_str).filter(|_| call.name.is_empty()) {
+            name.clone_into(&mut call.name);
+        }
+        match function.get("arguments") {
+            Some(Json::String(text)) => call.arguments.push_str(text),
+            Some(whole @ Json::Object(_)) => call.arguments = whole.to_string(),
+            _ => {}
+        }
+        self.answer.grow(call.arguments.len())
+    }
+
+    /// The finished answer; a failure if it was not finished.
+    pub(crate) fn finish(mut self) -> Result<Answer, Failure> {
+        match self.finish.as_deref() {
+            None => return Err(Failure::truncated("the answer broke off before its end")),
+            Some("error") => {
+                return Err(Failure::new(Code::ModelFailed, "the provider ended the answer with an error"));
+            }
+            Some("content_filter") => {
+                return Err(Failure::new(Code::ModelFailed, "the provider's content filter stopped the answer"));
+            }
+            // `stop`, `length`, `tool_calls` and whatever servers call a natural end.
+            Some(_) => {}
+        }
+        for (index, call) in self.calls.into_iter().enumerate() {
+            let id = if call.id.is_empty() { format!("call_{index}") } else { call.id };
+            self.answer.calls.push(ToolCall { id, name: call.name, arguments: arguments(&call.arguments) });
+        }
+        Ok(self.answer)
+    }
+}
+
+/// Arguments as the model wrote them: read as JSON where that is possible, else its text.
+pub(crate) fn arguments(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return Value::map::<&str>([]);
+    }
+    json::parse_value(text).unwrap_or_else(|_| text.into())
+}
+
+/// An error that the provider sent in place of the rest of an answer.
+pub(crate) fn in_stream(data: &str) -> Failure {
+    let mut failure =
+        Failure::new(Code::ModelFailed, format!("the answer ended with an error: {}", provider_message(data)));
+    let passing = ["overloaded", "rate_limit", "server_error", "timeout", "unavailable"];
+    failure.again = passing.iter().any(|word| data.contains(word));
+    failure
+}
+
+#[cfg(test)]
+#[path = "openai_tests.rs"]
+mod tests;

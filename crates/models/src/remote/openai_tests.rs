@@ -1,0 +1,133 @@
+//! The body we send and the stream we read.
+
+use flowloom_core::request::{GenerateOptions, Purpose, ToolDeclaration};
+
+use super::*;
+
+fn request() -> GenerateRequest {
+    GenerateRequest {
+        model: "openai:m".to_owned(),
+        messages: vec![Message::new(Role::User, "hi")],
+        tools: Vec::new(),
+        schema: None,
+        options: GenerateOptions::default(),
+        purpose: Purpose::Step,
+    }
+}
+
+fn run(events: &[&str]) -> Result<(Answer, String), Failure> {
+    let mut stream = Stream::default();
+    let mut shown = String::new();
+    for data in events {
+        let event = Event { name: String::new(), data: (*data).to_owned() };
+        stream.event(&event, &mut |text| shown.push_str(text))?;
+    }
+    Ok((stream.finish()?, shown))
+}
+
+#[test]
+fn a_body_says_only_what_was_asked() {
+    let plain = body("m", &request(), true);
+    let keys: Vec<&String> = plain.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["model", "messages", "stream", "stream_options"]);
+    let schema = json::parse_value(
+        r#"{"type":"object","properties":{"a":{"type":"number"}},"required":["a"],"additionalProperties":false}"#,
+    );
+    let full = GenerateRequest {
+        tools: vec![ToolDeclaration { name: "t".into(), description: "d".into(), parameters: Value::map::<&str>([]) }],
+        schema: schema.ok(),
+        options: GenerateOptions {
+            max_tokens: Some(5),
+            temperature: Some(0.5),
+            top_p: Some(0.9),
+            seed: Some(1),
+            stop: vec!["x".into()],
+        },
+        ..request()
+    };
+    let full = body("gpt-5-mini", &full, true);
+    assert_eq!(full["max_completion_tokens"], 5);
+    assert_eq!(full["stop"][0], "x");
+    assert_eq!(full["tools"][0]["function"]["name"], "t");
+    assert_eq!(full["response_format"]["json_schema"]["strict"], true);
+}
+
+#[test]
+fn a_conversation_with_calls_keeps_their_ids() {
+    let call = ToolCall { id: "c1".into(), name: "add".into(), arguments: Value::map([("a", 1.into())]) };
+    let mut asking = Message::new(Role::Assistant, "");
+    asking.tool_calls.push(call);
+    let mut result = Message::new(Role::Tool, "3");
+    result.tool_call_id = Some("c1".into());
+    let body = body("m", &GenerateRequest { messages: vec![asking, result], ..request() }, true);
+    assert_eq!(body["messages"][0]["content"], Json::Null);
+    assert_eq!(body["messages"][0]["tool_calls"][0]["function"]["arguments"], r#"{"a":1}"#);
+    assert_eq!(body["messages"][1]["tool_call_id"], "c1");
+}
+
+#[test]
+fn calls_split_over_chunks_are_joined() {
+    let (answer, shown) = run(&[
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":"{\"x\""}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":7,"id":"b","function":{"name":"sub","arguments":""}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1.50}"}}]}}]}"#,
+        r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+    ])
+    .unwrap();
+    assert_eq!(shown, "");
+    let calls: Vec<_> =
+        answer.calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), json::write(&c.arguments))).collect();
+    assert_eq!(calls, [("a", "add", r#"{"x":1.50}"#.to_owned()), ("b", "sub", "{}".to_owned())]);
+}
+
+#[test]
+fn calls_without_an_index_and_arguments_that_are_no_json_survive() {
+    let (answer, _) = run(&[
+        r#"{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"add","arguments":"oops"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"!"}},{"id":"b","function":{"name":"n","arguments":{"k":2}}}]},"finish_reason":"stop"}]}"#,
+    ])
+    .unwrap();
+    assert_eq!(answer.calls[0].arguments, "oops!".into());
+    assert_eq!(answer.calls[1].arguments.get("k"), Some(&2.into()));
+}
+
+#[test]
+fn a_flood_of_calls_is_refused() {
+    let many: Vec<String> =
+        (0..200).map(|i| format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":{i}}}]}}}}]}}"#)).collect();
+    assert!(run(&many.iter().map(String::as_str).collect::<Vec<_>>()).is_err());
+    assert!(
+        run(&[r#"{"choices":[{"delta":{"tool_calls":[{"index":4294967295,"id":"x"}]},"finish_reason":"stop"}]}"#])
+            .is_ok()
+    );
+}
+
+#[test]
+fn only_a_finish_reason_ends_an_answer_well() {
+    let text = r#"{"choices":[{"delta":{"content":"half"}}]}"#;
+    let end = r#"{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#;
+    assert_eq!(run(&[text, end]).unwrap().0.usage, Some((3, 1)));
+    for broken in [
+        &[text][..],
+        &[text, "[DONE]"],
+        &[text, r#"{"error":{"message":"boom"}}"#, end],
+        &[text, r#"{"choices":[{"delta":{},"finish_reason":"content_filter"}]}"#],
+        &[text, r#"{"choices":[{"delta":{},"finish_reason":null}]}"#],
+        &[text, "{not json"],
+    ] {
+        assert!(run(broken).is_err(), "{broken:?}");
+    }
+}
+
+#[test]
+fn only_closed_schemas_are_strict() {
+    let strict = |text: &str| is_strict(&serde_json::from_str(text).unwrap());
+    assert!(strict(
+        r#"{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}"#
+    ));
+    assert!(!strict(r#"{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}"#));
+    assert!(!strict(r#"{"type":"object"}"#));
+    assert!(!strict(
+        r#"{"type":"object","properties":{"a":{"type":"object"}},"required":["a"],"additionalProperties":false}"#
+    ));
+}

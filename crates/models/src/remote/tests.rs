@@ -1,0 +1,368 @@
+//! Calls over a real socket to a server of this process that answers what each test tells it.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use flowloom_core::error::Retry;
+use flowloom_core::request::{GenerateOptions, GenerateRequest, Generated, Message, Purpose, Role};
+use flowloom_core::{Code, Path, RunId, StepError, json};
+use flowloom_runtime::effects::{Boxed, Context, Deltas, Model};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::Pause;
+use crate::{ModelSettings, Models};
+
+const KEY: &str = "sk-very-secret-1234";
+
+/// What the server does with one connection.
+enum Act {
+    /// Sends these bytes and closes.
+    Send(String),
+    /// Sends these bytes and stays silent.
+    Hang(String),
+}
+
+fn sse(events: &[&str]) -> String {
+    let body: String = events.iter().map(|data| format!("data: {data}\n\n")).collect();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{body}")
+}
+
+fn status(line: &str, headers: &str, body: &str) -> Act {
+    let length = body.len();
+    Act::Send(format!("HTTP/1.1 {line}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"))
+}
+
+fn text(text: &str) -> String {
+    serde_json::json!({ "choices": [{ "delta": { "content": text } }] }).to_string()
+}
+
+const STOP: &str = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7}}"#;
+
+fn said(answer: &str) -> Act {
+    Act::Send(sse(&[&text(answer), STOP, USAGE, "[DONE]"]))
+}
+
+#[derive(Default)]
+struct Pauses(Mutex<Vec<Duration>>);
+
+impl Pause for Pauses {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+
+    fn pause(&self, length: Duration) -> Boxed<'static, ()> {
+        self.0.lock().unwrap().push(length);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[derive(Default)]
+struct Shown(Mutex<String>);
+
+impl Deltas for Shown {
+    fn push(&self, _: &Path, _: u32, text: &str) {
+        self.0.lock().unwrap().push_str(text);
+    }
+}
+
+/// What came of one call.
+struct Outcome {
+    result: Result<Generated, StepError>,
+    requests: Vec<String>,
+    pauses: Vec<Duration>,
+    shown: String,
+}
+
+impl Outcome {
+    fn error(&self) -> &StepError {
+        self.result.as_ref().expect_err("the call should fail")
+    }
+
+    fn text(&self) -> &str {
+        self.result.as_ref().unwrap().text.as_deref().unwrap()
+    }
+
+    fn body(&self, index: usize) -> serde_json::Value {
+        serde_json::from_str(self.requests[index].split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+}
+
+fn request(model: &str) -> GenerateRequest {
+    GenerateRequest {
+        model: model.to_owned(),
+        messages: vec![Message::new(Role::User, "hi")],
+        tools: Vec::new(),
+        schema: None,
+        options: GenerateOptions::default(),
+        purpose: Purpose::Step,
+    }
+}
+
+async fn serve(listener: TcpListener, acts: Vec<Act>, requests: Arc<Mutex<Vec<String>>>) {
+    let mut open = Vec::new();
+    for act in acts {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut read = Vec::new();
+        loop {
+            let whole = String::from_utf8_lossy(&read).into_owned();
+            if let Some((head, body)) = whole.split_once("\r\n\r\n") {
+                let length =
+                    head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+                if body.len() >= length.unwrap_or(0) {
+                    break;
+                }
+            }
+            let mut piece = [0; 4096];
+            let count = socket.read(&mut piece).await.unwrap();
+            assert_ne!(count, 0, "the request broke off");
+            read.extend_from_slice(&piece[..count]);
+        }
+        requests.lock().unwrap().push(String::from_utf8(read).unwrap());
+        match act {
+            Act::Send(bytes) => socket.write_all(bytes.as_bytes()).await.unwrap(),
+            Act::Hang(bytes) => {
+                socket.write_all(bytes.as_bytes()).await.unwrap();
+                open.push(socket);
+            }
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn run(request: GenerateRequest, acts: Vec<Act>) -> Outcome {
+    run_with(request, acts, ModelSettings::default()).await
+}
+
+async fn run_with(request: GenerateRequest, acts: Vec<Act>, settings: ModelSettings) -> Outcome {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let server = tokio::spawn(serve(listener, acts, requests.clone()));
+    let environment = move |name: &str| match name {
+        "OPENAI_BASE_URL" | "ANTHROPIC_BASE_URL" | "GEMINI_BASE_URL" => Some(address.clone()),
+        "OPENAI_API_KEY" | "ANTHROPIC_API_KEY" | "GEMINI_API_KEY" => Some(KEY.to_owned()),
+        _ => None,
+    };
+    let mut models = Models::new(settings, Arc::new(environment));
+    let (pauses, shown) = (Arc::new(Pauses::default()), Arc::new(Shown::default()));
+    models.remote.pause = pauses.clone();
+    let context = Context {
+        run: RunId::new(0, [0; 10]),
+        path: Path::root(),
+        attempt: 1,
+        key: "the-key-of-this-attempt".to_owned(),
+        owner: "local".into(),
+        agent: None,
+        depth: 0,
+        deltas: shown.clone(),
+    };
+    let result = models.generate(&request, &context).await;
+    server.abort();
+    let requests = requests.lock().unwrap().clone();
+    let pauses = pauses.0.lock().unwrap().clone();
+    let shown = shown.0.lock().unwrap().clone();
+    Outcome { result, requests, pauses, shown }
+}
+
+#[tokio::test]
+async fn a_streamed_answer_with_usage_and_price() {
+    let stream = sse(&[&text("Hel"), &text("lo €"), STOP, USAGE, "[DONE]"]);
+    let outcome = run(request("openai:gpt-4o"), vec![Act::Send(stream)]).await;
+    assert_eq!(outcome.text(), "Hello €");
+    assert_eq!(outcome.shown, "Hello €");
+    let usage = outcome.result.as_ref().unwrap().usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.micro_usd), (11, 7, Some(98)));
+    let head = outcome.requests[0].to_lowercase();
+    assert!(head.starts_with("post /chat/completions "), "{head}");
+    assert!(head.contains("idempotency-key: the-key-of-this-attempt\r\n"), "{head}");
+    assert!(head.contains(&format!("authorization: bearer {KEY}\r\n")));
+    assert_eq!(outcome.body(0)["model"], "gpt-4o");
+}
+
+#[tokio::test]
+async fn a_server_that_neither_streams_nor_counts() {
+    let body = r#"{"choices":[{"message":{"content":"whole"},"finish_reason":"stop"}]}"#;
+    let act = status("200 OK", "content-type: application/json\r\n", body);
+    let outcome = run(request("openai:gpt-4o"), vec![act]).await;
+    assert_eq!(outcome.text(), "whole");
+    let usage = outcome.result.unwrap().usage;
+    assert!(usage.input_tokens > 0 && usage.output_tokens > 0 && usage.micro_usd.is_none(), "{usage:?}");
+}
+
+#[tokio::test]
+async fn a_busy_provider_is_asked_again_after_the_time_it_names() {
+    let busy = |headers| status("429 Too Many Requests", headers, "slow down");
+    let outcome =
+        run(request("openai:m"), vec![busy("retry-after: 7\r\n"), busy("retry-after-ms: 90\r\n"), said("ok")]).await;
+    assert_eq!(outcome.text(), "ok");
+    assert_eq!(outcome.pauses, [Duration::from_secs(7), Duration::from_millis(90)]);
+
+    let acts = (0..3).map(|_| busy("retry-after: 99999999\r\n")).collect();
+    let outcome = run(request("openai:m"), acts).await;
+    assert_eq!((outcome.requests.len(), outcome.error().code), (3, Code::ModelFailed));
+    assert_eq!(outcome.error().retry, Retry::After(60_000));
+    assert!(outcome.error().message.contains("429") && outcome.error().message.contains("slow down"));
+}
+
+#[tokio::test]
+async fn back_off_grows_and_is_never_the_same_twice() {
+    let acts = (0..3).map(|_| status("529 Overloaded", "", "")).collect();
+    let outcome = run(request("openai:m"), acts).await;
+    assert_eq!((outcome.pauses.len(), outcome.error().retry), (2, Retry::Maybe));
+    assert!(outcome.pauses[0] >= Duration::from_millis(500) && outcome.pauses[0] <= Duration::from_secs(1));
+    assert!(outcome.pauses[1] >= Duration::from_secs(1) && outcome.pauses[1] <= Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_refused_request_is_not_sent_again_and_never_shows_the_key() {
+    let body = format!(r#"{{"error":{{"message":"bad key {KEY}, bad {KEY}"}}}}"#);
+    for line in ["400 Bad Request", "401 Unauthorized", "404 Not Found", "307 Temporary Redirect"] {
+        let outcome = run(request("openai:m"), vec![status(line, "location: http://127.0.0.1:1/\r\n", &body)]).await;
+        assert_eq!((outcome.requests.len(), outcome.error().retry), (1, Retry::Never), "{line}");
+        let message = &outcome.error().message;
+        assert!(!message.contains(KEY) && message.contains("[redacted]") && message.contains("openai"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_never_a_short_answer() {
+    let half = text("half");
+    let event = format!("{}event: error\ndata: {{\"message\":\"overloaded {KEY}\"}}\n\n", sse(&[&half]));
+    let table = [
+        (sse(&[&half]), Code::ModelTruncated),
+        (sse(&[&half, "[DONE]"]), Code::ModelTruncated),
+        (sse(&[&half, r#"{"error":{"message":"boom"}}"#, STOP]), Code::ModelFailed),
+        (event, Code::ModelFailed),
+    ];
+    for (bytes, code) in table {
+        let outcome = run(request("openai:m"), vec![Act::Send(bytes.clone())]).await;
+        assert_eq!(outcome.error().code, code, "{bytes}");
+        assert_eq!((outcome.requests.len(), outcome.shown.as_str()), (1, "half"), "shown text is not doubled");
+        assert!(!outcome.error().message.contains(KEY));
+    }
+    // Nothing shown yet: sent again.
+    let outcome = run(request("openai:m"), vec![Act::Send(sse(&[])), said("ok")]).await;
+    assert_eq!(outcome.text(), "ok");
+}
+
+#[tokio::test]
+async fn a_finished_answer_without_done_counts() {
+    let outcome = run(request("openai:m"), vec![Act::Send(sse(&[&text("all"), STOP]))]).await;
+    assert_eq!(outcome.text(), "all");
+}
+
+#[tokio::test]
+async fn silence_ends_a_call() {
+    let settings = || ModelSettings { idle_timeout: Duration::from_millis(30), ..ModelSettings::default() };
+    for act in [Act::Hang(String::new()), Act::Hang(sse(&[&text("half")]))] {
+        let outcome = run_with(request("openai:m"), vec![act], settings()).await;
+        assert_eq!(outcome.error().code, Code::ModelTruncated);
+        assert_eq!(outcome.error().retry, Retry::Maybe);
+    }
+    let total = ModelSettings { total_timeout: Duration::from_millis(30), ..ModelSettings::default() };
+    let outcome = run_with(request("openai:m"), vec![Act::Hang(sse(&[&text("half")]))], total).await;
+    assert_eq!(outcome.error().code, Code::ModelFailed);
+}
+
+#[tokio::test]
+async fn nobody_listening_is_tried_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://user:{KEY}@{}", listener.local_addr().unwrap());
+    drop(listener);
+    let mut models = Models::new(
+        ModelSettings::default(),
+        Arc::new(move |name: &str| (name == "OPENAI_BASE_URL").then(|| address.clone())),
+    );
+    let pauses = Arc::new(Pauses::default());
+    models.remote.pause = pauses.clone();
+    let context = Context {
+        run: RunId::new(0, [0; 10]),
+        path: Path::root(),
+        attempt: 1,
+        key: "k".to_owned(),
+        owner: "local".into(),
+        agent: None,
+        depth: 0,
+        deltas: Arc::new(Shown::default()),
+    };
+    let error = models.generate(&request("openai:m"), &context).await.unwrap_err();
+    assert_eq!((error.code, error.retry), (Code::ModelFailed, Retry::Maybe));
+    assert!(!error.message.contains(KEY), "{}", error.message);
+    assert_eq!(pauses.0.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn json_is_asked_for_checked_and_repaired_once() {
+    let schema =
+        r#"{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"],"additionalProperties":false}"#;
+    let asking = || GenerateRequest { schema: json::parse_value(schema).ok(), ..request("openai:gpt-4o") };
+    let outcome = run(asking(), vec![said("{\"age\": \"three\"}"), said("```json\n{\"age\": 3}\n```")]).await;
+    assert_eq!(outcome.text(), "{\"age\":3}");
+    assert_eq!(outcome.body(0)["response_format"]["json_schema"]["strict"], true);
+    let again = outcome.body(1)["messages"].to_string();
+    assert!(again.contains("three") && again.contains("/age"), "{again}");
+    assert!(outcome.requests[1].contains("the-key-of-this-attempt-repair"));
+    assert_eq!(outcome.result.as_ref().unwrap().usage.input_tokens, 22);
+
+    let outcome = run(asking(), vec![said("no"), said("still no")]).await;
+    assert_eq!((outcome.error().code, outcome.requests.len()), (Code::ModelNotJson, 2));
+
+    let refusal = status("400 Bad Request", "", r#"{"error":{"message":"response_format is not supported"}}"#);
+    let outcome = run(asking(), vec![refusal, said("{\"age\":4}")]).await;
+    assert_eq!(outcome.text(), "{\"age\":4}");
+    assert!(outcome.body(1).get("response_format").is_none());
+
+    let invalid = GenerateRequest { schema: json::parse_value(r#"{"type":5}"#).ok(), ..request("openai:m") };
+    assert_eq!(run(invalid, vec![]).await.error().code, Code::SchemaInvalid);
+}
+
+#[tokio::test]
+async fn anthropic_through_genai() {
+    let stream = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_owned();
+    let begin = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}}\n\n\
+                 event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
+                 event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hi\"}}\n\n\
+                 event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n";
+    let end = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\n\
+               event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    let model = "anthropic:claude-sonnet-4-5";
+    let busy = status("429 Too Many Requests", "retry-after: 3\r\n", r#"{"error":{"message":"slow"}}"#);
+    let outcome = run(request(model), vec![busy, Act::Send(format!("{stream}{begin}{end}"))]).await;
+    assert_eq!((outcome.text(), outcome.shown.as_str()), ("Hi", "Hi"));
+    assert_eq!(outcome.pauses, [Duration::from_secs(3)]);
+    let usage = outcome.result.as_ref().unwrap().usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.micro_usd), (5, 2, Some(45)));
+    let head = outcome.requests[0].to_lowercase();
+    assert!(
+        head.starts_with("post /v1/messages ") && head.contains("idempotency-key: the-key-of-this-attempt"),
+        "{head}"
+    );
+
+    let outcome = run(request(model), vec![Act::Send(format!("{stream}{begin}"))]).await;
+    assert_eq!(outcome.error().code, Code::ModelTruncated);
+
+    let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
+    let outcome = run(request(model), vec![Act::Send(format!("{stream}{begin}{error}"))]).await;
+    assert_eq!((outcome.error().code, outcome.error().retry), (Code::ModelFailed, Retry::Maybe));
+
+    let outcome =
+        run(request(model), vec![status("400 Bad Request", "", &format!(r#"{{"error":{{"message":"no {KEY}"}}}}"#))])
+            .await;
+    assert_eq!((outcome.requests.len(), outcome.error().retry), (1, Retry::Never));
+    assert!(!outcome.error().message.contains(KEY), "{}", outcome.error().message);
+}
+
+#[tokio::test]
+async fn gemini_through_genai() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let part = r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"}}]}"#;
+    let end = r#"{"candidates":[{"content":{"parts":[{"text":"!"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":2,"totalTokenCount":6}}"#;
+    let model = "gemini:gemini-2.5-flash";
+    let outcome = run(request(model), vec![Act::Send(format!("{head}data: {part}\n\ndata: {end}\n\n"))]).await;
+    assert_eq!(outcome.text(), "Hi!");
+    assert_eq!(outcome.result.as_ref().unwrap().usage.input_tokens, 4);
+    let outcome = run(request(model), vec![Act::Send(format!("{head}data: {part}\n\n"))]).await;
+    assert_eq!(outcome.error().code, Code::ModelTruncated);
+}

@@ -1,0 +1,183 @@
+//! Which model answers a step: aliases, defaults, and whether the provider can be used at all. Sends nothing.
+
+use flowloom_core::{Code, StepError};
+
+use crate::catalog::{self, Protocol, Provider};
+use crate::local::Local;
+use crate::pull;
+use crate::remote::{Target, is_loopback};
+use crate::settings::{Environment, ModelSettings};
+
+/// Providers that are not reached over the network.
+const OWN: [&str; 2] = ["local", "scripted"];
+
+/// The choice for a step that names `named`, as `provider:model`; not yet checked for being usable.
+pub(crate) fn choose(settings: &ModelSettings, local: &Local, named: Option<&str>) -> Result<String, StepError> {
+    let named = named.map(str::trim).filter(|name| !name.is_empty());
+    let wanted = named.or(settings.default.as_deref()).map(str::trim).filter(|name| !name.is_empty());
+    if let Some(target) = alias(settings, wanted) {
+        return complete(settings, target);
+    }
+    match wanted {
+        Some(name) => complete(settings, name),
+        None if local.file(pull::NAME).is_ok() => Ok(format!("local:{}", pull::NAME)),
+        None => Err(StepError::new(
+            Code::ModelNone,
+            "no model was chosen: name one with --model provider:model, set default_model in flowloom.toml, or fetch \
+             the small local one with `flowloom models pull`",
+        )),
+    }
+}
+
+/// The target of the alias for `wanted`: its exact text counts before the same model written otherwise, that before `*`;
+/// of several the last one.
+fn alias<'a>(settings: &'a ModelSettings, wanted: Option<&str>) -> Option<&'a str> {
+    let find = |fits: &dyn Fn(&str) -> bool| {
+        let found = settings.aliases.iter().rev().find(|(name, _)| fits(name.trim()));
+        found.map(|(_, target)| target.trim())
+    };
+    let exact = wanted.and_then(|wanted| find(&|name| name == wanted));
+    let same = || {
+        let wanted = complete(settings, wanted?).ok()?;
+        find(&|name| name != "*" && complete(settings, name).is_ok_and(|name| name == wanted))
+    };
+    exact.or_else(same).or_else(|| find(&|name| name == "*"))
+}
+
+/// `provider:model` for a name with or without its provider.
+fn complete(settings: &ModelSettings, name: &str) -> Result<String, StepError> {
+    if let Some((provider, model)) = name.split_once(':') {
+        if is_known(settings, provider) {
+            return match (provider, model.trim()) {
+                ("scripted", model) => Ok(format!("scripted:{model}")),
+                (_, "") => Err(unknown(format!("`{name}` names no model: write {provider}:MODEL"))),
+                (_, model) => Ok(format!("{provider}:{model}")),
+            };
+        }
+        // `llama3:8b` is how Ollama writes a model with its size.
+        let guess =
+            closest(settings, provider).map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:{model}"));
+        return Err(unknown(format!("the model provider `{provider}` is not known; did you mean `{guess}`?")));
+    }
+    match catalog::family(name) {
+        Some(provider) => Ok(format!("{provider}:{name}")),
+        None => {
+            let guess = match name.split_once('/') {
+                Some((provider, model)) if is_known(settings, provider) => format!("{provider}:{model}"),
+                _ => closest(settings, name).map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:MODEL")),
+            };
+            Err(unknown(format!("the model `{name}` is not known without its provider; did you mean `{guess}`?")))
+        }
+    }
+}
+
+fn unknown(message: String) -> StepError {
+    StepError::new(Code::ModelUnknown, message)
+}
+
+fn names(settings: &ModelSettings) -> impl Iterator<Item = &str> {
+    let configured = settings.providers.iter().map(|provider| provider.name.as_str());
+    OWN.into_iter().chain(catalog::providers().iter().map(|provider| provider.name.as_str())).chain(configured)
+}
+
+fn is_known(settings: &ModelSettings, provider: &str) -> bool {
+    names(settings).any(|name| name == provider)
+}
+
+/// The known provider that `word` is most likely a slip of.
+fn closest<'a>(settings: &'a ModelSettings, word: &str) -> Option<&'a str> {
+    // A size or version at the end marks a model, not a provider.
+    if word.ends_with(|last: char| last.is_ascii_digit()) {
+        return None;
+    }
+    let word = word.to_lowercase();
+    let scored = names(settings).map(|name| (distance(&word, name), name));
+    scored
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, n)| n)
+}
+
+/// Edit distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, right) in b.iter().enumerate() {
+            let replace = diagonal + usize::from(left != *right);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Address, key and protocol of a provider over the network; the error says what is missing.
+pub(crate) fn target(
+    settings: &ModelSettings,
+    environment: &dyn Environment,
+    provider: &str,
+    model: &str,
+) -> Result<Target, StepError> {
+    let provider =
+        find(settings, provider).ok_or_else(|| unknown(format!("the model provider `{provider}` is not known")))?;
+    let configured = provider.base_env.iter().find_map(|name| environment.var(name));
+    let base_url = base_url(&provider, configured.as_deref().unwrap_or(&provider.base_url))?;
+    let key = provider.key_env.as_ref().and_then(|name| environment.var(name)).map(|key| key.trim().to_owned());
+    let key = key.filter(|key| !key.is_empty());
+    match (&provider.key_env, &key) {
+        (Some(name), None) if !is_loopback(&base_url) => {
+            let message = format!("{} needs a key: set the environment variable {name}", provider.name);
+            return Err(StepError::new(Code::ModelKeyMissing, message));
+        }
+        _ => {}
+    }
+    Ok(Target { provider: provider.name, protocol: provider.protocol, base_url, key, model: model.to_owned() })
+}
+
+/// A configured provider counts before a known one of the same name, which lends it its protocol.
+fn find(settings: &ModelSettings, name: &str) -> Option<Provider> {
+    let known = catalog::providers().iter().find(|provider| provider.name == name);
+    let Some(own) = settings.providers.iter().rev().find(|provider| provider.name == name) else {
+        return known.cloned();
+    };
+    Some(Provider {
+        name: own.name.clone(),
+        protocol: known.map_or(Protocol::OpenAi, |known| known.protocol),
+        base_url: own.base_url.clone(),
+        base_env: Vec::new(),
+        key_env: own.key_env.clone(),
+    })
+}
+
+/// The address without its final slash, completed the way the provider's own tools do it.
+fn base_url(provider: &Provider, text: &str) -> Result<String, StepError> {
+    let mut text = text.trim().trim_end_matches('/').to_owned();
+    if provider.name == "ollama" {
+        if !text.contains("://") {
+            text = format!("http://{text}");
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or(("http", &text));
+        let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
+        let host = if host.contains(':') || scheme == "https" { host.to_owned() } else { format!("{host}:11434") };
+        // The address that a server listens on everywhere is not one to connect to.
+        let host = host.replacen("0.0.0.0:", "127.0.0.1:", 1);
+        let path = if path.is_empty() { "v1" } else { path };
+        text = format!("{scheme}://{host}/{path}");
+    }
+    let url = reqwest::Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let Some(url) = url else {
+        let message = format!("the address of {} is not an http or https address", provider.name);
+        return Err(StepError::new(Code::ConfigInvalid, message));
+    };
+    if provider.protocol == Protocol::Anthropic && url.path() == "/" {
+        text.push_str("/v1");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,196 @@
+//! Answers from a file instead of a model, for tests: `scripted:PATH` and `scripted:echo`. The file is a JSON list of
+//! answers, used in the order of calls; or `{"match": [{"contains": "…", "answer": …}], "default": …}`, which has no
+//! memory and so answers the same after a restart.
+//!
+//! An answer is a string (its text), `null` (no text), `{"json": …}`, `{"error": "…"}` or
+//! `{"text": …, "tool_calls": [{"name": …, "arguments": …}]}`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use flowloom_core::request::{GenerateRequest, Generated, Role, ToolCall, Usage};
+use flowloom_core::{Code, StepError, Value, json};
+use flowloom_runtime::effects::Context;
+
+/// How many answers of each list have been used.
+#[derive(Default)]
+pub(crate) struct Scripted {
+    used: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Scripted {
+    /// Answers from the file `path`, or with the last user message if that is `echo`.
+    pub(crate) fn generate(
+        &self,
+        path: &str,
+        request: &GenerateRequest,
+        context: &Context,
+    ) -> Result<Generated, StepError> {
+        let asked = request.messages.iter().rev().find(|message| message.role == Role::User);
+        let asked = asked.map_or("", |message| message.content.as_str());
+        let answer = match path {
+            "echo" => format!("LLM({asked})").into(),
+            path => self.find(path, asked, request)?,
+        };
+        let mut generated = read(&answer)?;
+        let words = crate::models::estimate;
+        generated.usage = Usage {
+            input_tokens: request.messages.iter().map(|message| words(&message.content)).sum(),
+            output_tokens: words(generated.text.as_deref().unwrap_or_default()),
+            micro_usd: Some(0),
+        };
+        if let Some(text) = generated.text.as_deref().filter(|text| !text.is_empty()) {
+            context.deltas.push(&context.path, context.attempt, text);
+        }
+        Ok(generated)
+    }
+
+    fn find(&self, path: &str, asked: &str, request: &GenerateRequest) -> Result<Value, StepError> {
+        let script = load(Path::new(path))?;
+        if let Some(answers) = script.as_list() {
+            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = used.entry(path.to_owned()).or_default();
+            let exhausted = || {
+                let message = format!("the script {path} has only {} answers", answers.len());
+                StepError::new(Code::ScriptExhausted, message)
+            };
+            let answer = answers.get(*next).cloned().ok_or_else(exhausted)?;
+            *next += 1;
+            return Ok(answer);
+        }
+        let rules = script.get("match").and_then(Value::as_list).unwrap_or_default();
+        let fits = |rule: &&Value| {
+            let needle = rule.get("contains").and_then(Value::as_str).unwrap_or_default();
+            request.messages.iter().any(|message| message.content.contains(needle))
+        };
+        let found = rules.iter().find(fits).and_then(|rule| rule.get("answer")).or_else(|| script.get("default"));
+        found.cloned().ok_or_else(|| {
+            let start: String = asked.chars().take(80).collect();
+            StepError::new(Code::ScriptExhausted, format!("the script {path} has no answer to: {start}"))
+        })
+    }
+}
+
+/// Reads a script; also used to see early that it can be read.
+pub(crate) fn load(path: &Path) -> Result<Value, StepError> {
+    let failed = |why: String| StepError::new(Code::ModelFailed, format!("the script {} {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
+    let script = json::parse_value(&text).map_err(|_| failed("is not JSON".to_owned()))?;
+    match &script {
+        Value::List(_) => Ok(script),
+        Value::Map(map) if map.contains_key("match") || map.contains_key("default") => Ok(script),
+        _ => Err(failed("is neither a list of answers nor an object with `match` or `default`".to_owned())),
+    }
+}
+
+fn read(answer: &Value) -> Result<Generated, StepError> {
+    let text = |text: &str| Generated { text: Some(text.to_owned()), ..Generated::default() };
+    let Some(map) = answer.as_map() else {
+        return match answer {
+            Value::Null => Ok(Generated::default()),
+            Value::String(answer) => Ok(text(answer)),
+            other => Ok(text(&json::write(other))),
+        };
+    };
+    if let Some(message) = map.get("error") {
+        let message = message.as_str().map_or_else(|| json::write(message), str::to_owned);
+        return Err(StepError::new(Code::ModelFailed, message));
+    }
+    if let Some(value) = map.get("json") {
+        return Ok(text(&json::write(value)));
+    }
+    let calls = map.get("tool_calls").and_then(Value::as_list).unwrap_or_default();
+    let calls = calls.iter().enumerate().map(|(index, call)| ToolCall {
+        id: format!("call_{index}"),
+        name: call.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        arguments: call.get("arguments").cloned().unwrap_or_else(|| Value::map::<&str>([])),
+    });
+    let said = map.get("text").and_then(Value::as_str).map(str::to_owned);
+    Ok(Generated { text: said, tool_calls: calls.collect(), usage: Usage::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use flowloom_core::request::{GenerateOptions, Message, Purpose};
+    use flowloom_core::{Path as StepPath, RunId};
+    use flowloom_runtime::effects::Deltas;
+
+    use super::*;
+
+    struct Nowhere;
+
+    impl Deltas for Nowhere {
+        fn push(&self, _: &StepPath, _: u32, _: &str) {}
+    }
+
+    fn ask(scripted: &Scripted, path: &str, text: &str) -> Result<Generated, StepError> {
+        let context = Context {
+            run: RunId::new(0, [0; 10]),
+            path: StepPath::root(),
+            attempt: 1,
+            key: String::new(),
+            owner: "local".into(),
+            agent: None,
+            depth: 0,
+            deltas: Arc::new(Nowhere),
+        };
+        let request = GenerateRequest {
+            model: format!("scripted:{path}"),
+            messages: vec![Message::new(Role::User, text)],
+            tools: Vec::new(),
+            schema: None,
+            options: GenerateOptions::default(),
+            purpose: Purpose::Step,
+        };
+        scripted.generate(path, &request, &context)
+    }
+
+    fn script(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_list_is_used_in_order_until_it_ends() {
+        let file = script(
+            r#"["one", {"json": {"a": 1.0}}, null, {"error": "boom"}, {"text": "t", "tool_calls": [{"name": "n", "arguments": {"k": 2}}]}]"#,
+        );
+        let (scripted, path) = (Scripted::default(), file.path().to_str().unwrap());
+        let text = |result: Result<Generated, StepError>| result.unwrap().text;
+        assert_eq!(text(ask(&scripted, path, "x")).as_deref(), Some("one"));
+        assert_eq!(text(ask(&scripted, path, "x")).as_deref(), Some("{\"a\":1.0}"));
+        assert_eq!(text(ask(&scripted, path, "x")), None);
+        let error = ask(&scripted, path, "x").unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (Code::ModelFailed, "boom"));
+        let calls = ask(&scripted, path, "x").unwrap().tool_calls;
+        assert_eq!((calls[0].name.as_str(), calls[0].arguments.get("k")), ("n", Some(&2.into())));
+        assert_eq!(ask(&scripted, path, "x").unwrap_err().code, Code::ScriptExhausted);
+    }
+
+    #[test]
+    fn rules_have_no_memory() {
+        let file = script(r#"{"match": [{"contains": "cat", "answer": "meow"}], "default": "?"}"#);
+        let path = file.path().to_str().unwrap();
+        for _ in 0..2 {
+            assert_eq!(ask(&Scripted::default(), path, "a cat").unwrap().text.as_deref(), Some("meow"));
+            assert_eq!(ask(&Scripted::default(), path, "a dog").unwrap().text.as_deref(), Some("?"));
+        }
+        let file = script(r#"{"match": [{"contains": "cat", "answer": "meow"}]}"#);
+        let error = ask(&Scripted::default(), file.path().to_str().unwrap(), "a dog").unwrap_err();
+        assert_eq!(error.code, Code::ScriptExhausted);
+    }
+
+    #[test]
+    fn echo_answers_with_the_question_and_bad_files_with_an_error() {
+        assert_eq!(ask(&Scripted::default(), "echo", "hi").unwrap().text.as_deref(), Some("LLM(hi)"));
+        for text in ["", "{", "3", "{\"matches\": []}"] {
+            let file = script(text);
+            let error = ask(&Scripted::default(), file.path().to_str().unwrap(), "x").unwrap_err();
+            assert_eq!(error.code, Code::ModelFailed, "{text}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Answers that must be JSON: the schema is checked before the call, the answer after it, and a model that got it wrong
+//! is told so once. How a model is asked is the caller's business.
+
+use flowloom_core::request::{GenerateRequest, Generated, Message, Role};
+use flowloom_core::{Code, StepError, Value, json};
+use serde_json::Value as Json;
+
+/// Longest list of complaints that a model is given.
+const MOST_COMPLAINTS: usize = 5;
+/// Text of a wrong answer in our error, in characters.
+const MOST_SHOWN: usize = 200;
+
+/// A schema that answers are held against.
+pub(crate) struct Schema {
+    validator: jsonschema::Validator,
+    text: String,
+}
+
+impl Schema {
+    /// Compiles a schema; nothing is fetched for it.
+    pub(crate) fn new(schema: &Value) -> Result<Schema, StepError> {
+        let text = json::write(schema);
+        let invalid = |why: String| StepError::new(Code::SchemaInvalid, format!("the JSON Schema is not valid: {why}"));
+        let parsed: Json = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+        if !matches!(parsed, Json::Object(_) | Json::Bool(_)) {
+            return Err(invalid(format!("it is {}, not an object", schema.kind())));
+        }
+        let validator = jsonschema::validator_for(&parsed).map_err(|error| invalid(error.to_string()))?;
+        Ok(Schema { validator, text })
+    }
+
+    /// The request with the wish for JSON in words, which helps where the provider has no way of its own.
+    pub(crate) fn instruct(&self, request: &GenerateRequest) -> GenerateRequest {
+        let wish =
+            format!("Answer with only JSON that matches this JSON Schema, without any other text:\n{}", self.text);
+        let mut request = request.clone();
+        match request.messages.first_mut() {
+            Some(first) if first.role == Role::System => first.content = format!("{}\n\n{wish}", first.content),
+            _ => request.messages.insert(0, Message::new(Role::System, wish)),
+        }
+        request
+    }
+
+    /// The answer as compact JSON, or what is wrong with it.
+    pub(crate) fn check(&self, answer: &Generated) -> Result<String, String> {
+        let text = answer.text.as_deref().unwrap_or_default();
+        let value = json::read_lenient(text).ok_or("it is not JSON")?;
+        let compact = json::write(&value);
+        let parsed: Json = serde_json::from_str(&compact).map_err(|error| error.to_string())?;
+        let complaints: Vec<String> = self
+            .validator
+            .iter_errors(&parsed)
+            .take(MOST_COMPLAINTS)
+            .map(|error| match error.instance_path().to_string() {
+                path if path.is_empty() => error.to_string(),
+                path => format!("{path}: {error}"),
+            })
+            .collect();
+        if complaints.is_empty() { Ok(compact) } else { Err(complaints.join("; ")) }
+    }
+}
+
+/// The request that shows a model its wrong answer and what is wrong with it.
+pub(crate) fn repair(request: &GenerateRequest, answer: &Generated, complaint: &str) -> GenerateRequest {
+    let mut request = request.clone();
+    let wrong = answer.text.clone().filter(|text| !text.trim().is_empty());
+    request.messages.push(Message::new(Role::Assistant, wrong.unwrap_or_else(|| "(nothing)".to_owned())));
+    let wish = format!(
+        "That answer cannot be used: {complaint}. Answer again with only the corrected JSON, without any other text."
+    );
+    request.messages.push(Message::new(Role::User, wish));
+    request
+}
+
+/// The error after the second wrong answer.
+pub(crate) fn not_json(answer: &Generated, complaint: &str) -> StepError {
+    let text: String = answer.text.as_deref().unwrap_or_default().chars().take(MOST_SHOWN).collect();
+    let message = format!("the model's answer is not the JSON that was asked for: {complaint}; it began: {text}");
+    StepError::passing(Code::ModelNotJson, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(text: &str) -> Result<Schema, StepError> {
+        Schema::new(&json::parse_value(text).unwrap())
+    }
+
+    fn said(text: &str) -> Generated {
+        Generated { text: Some(text.to_owned()), ..Generated::default() }
+    }
+
+    const PERSON: &str = r#"{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"]}"#;
+
+    #[test]
+    fn an_invalid_schema_is_told_before_anyone_is_asked() {
+        for text in [r#"{"type":"objekt"}"#, "[]", "3", r#"{"$ref":"http://example.invalid/schema"}"#] {
+            assert_eq!(schema(text).err().map(|error| error.code), Some(Code::SchemaInvalid), "{text}");
+        }
+    }
+
+    #[test]
+    fn answers_are_found_in_text_and_checked() {
+        let schema = schema(PERSON).unwrap();
+        assert_eq!(schema.check(&said("Sure: {\"age\": 3} there")).unwrap(), "{\"age\":3}");
+        assert!(schema.check(&said("{\"age\":\"3\"}")).unwrap_err().contains("/age"));
+        assert!(schema.check(&said("three")).unwrap_err().contains("not JSON"));
+        assert!(schema.check(&Generated::default()).is_err());
+    }
+}
