@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::code::Code;
+use crate::error::StepError;
+
 /// Text with secrets by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rich {
@@ -78,42 +81,55 @@ impl Rich {
         out
     }
 
-    /// Runs a text-to-text function over it while the secrets stand as placeholders that occur nowhere in the text.
-    pub fn map_text<E>(&self, map: impl FnOnce(&str) -> Result<String, E>) -> Result<Rich, E> {
-        if !self.has_secrets() {
-            return map(&self.names_only()).map(|text| Rich::from(text.as_str()));
-        }
-        let plain = self.fill(|_| String::new());
-        let mark = (0u32..).map(|n| format!("SECRET{n}MARK")).find(|mark| !plain.contains(mark.as_str()));
-        let mark = mark.unwrap_or_default();
+    /// Runs a text-to-text function over it while the secrets stand as placeholders.
+    ///
+    /// Each placeholder must come out exactly once and in order. A text that holds a placeholder of its own, also one
+    /// that only decoding brings out, is mapped again with other placeholders, so that no value can conjure a secret
+    /// up; a function that loses or changes one (a secret in a host name, say) is an error.
+    pub fn map_text(&self, map: impl Fn(&str) -> Result<String, StepError>) -> Result<Rich, StepError> {
         let names: Vec<&str> = self
             .pieces
             .iter()
             .filter_map(|piece| if let Piece::Secret(name) = piece { Some(&**name) } else { None })
             .collect();
-        let number = std::cell::Cell::new(0);
-        let marked = self.fill(|_| {
-            number.set(number.get() + 1);
-            format!("{mark}{:06}", number.get() - 1)
-        });
-        Ok(restore(&map(&marked)?, &mark, &names))
+        if names.is_empty() {
+            return map(&self.names_only()).map(|text| Rich::from(text.as_str()));
+        }
+        for attempt in 0..MARKS {
+            let mark = format!("SECRET{attempt}MARK");
+            let number = std::cell::Cell::new(0);
+            let marked = self.fill(|_| {
+                number.set(number.get() + 1);
+                format!("{mark}{:06}", number.get() - 1)
+            });
+            if let Some(rich) = restore(&map(&marked)?, &mark, &names) {
+                return Ok(rich);
+            }
+        }
+        let message = format!("the secret {} cannot be used in this place", names[0]);
+        Err(StepError::new(Code::SecretPlace, message))
     }
 }
 
-/// Turns placeholders back into secrets.
-fn restore(text: &str, mark: &str, names: &[&str]) -> Rich {
+/// Placeholders tried before a place is taken to be unfit for secrets.
+const MARKS: u32 = 32;
+
+/// Turns placeholders back into secrets; `None` unless each one is there once and in order.
+fn restore(text: &str, mark: &str, names: &[&str]) -> Option<Rich> {
     let mut rich = Rich::default();
     let mut parts = text.split(mark);
     rich.push_text(parts.next().unwrap_or_default());
+    let mut found = 0;
     for part in parts {
-        let (digits, rest) = part.split_at_checked(6).unwrap_or((part, ""));
-        match digits.parse::<usize>().ok().and_then(|i| names.get(i)) {
-            Some(name) => rich.push_secret(name),
-            None => rich.push_text(digits),
+        let (digits, rest) = part.split_at_checked(6)?;
+        if digits.parse() != Ok(found) {
+            return None;
         }
+        rich.push_secret(names.get(found)?);
         rich.push_text(rest);
+        found += 1;
     }
-    rich
+    (found == names.len()).then_some(rich)
 }
 
 #[cfg(test)]
@@ -125,8 +141,26 @@ mod tests {
         let mut rich = Rich::from("{\"a\": \"");
         rich.push_secret("KEY");
         rich.push_text("\" }");
-        let tight = rich.map_text(|text| Ok::<_, ()>(text.replace(' ', ""))).expect("no error");
+        let tight = rich.map_text(|text| Ok(text.replace(' ', ""))).expect("no error");
         assert_eq!(tight.fill(|name| format!("<{name}>")), "{\"a\":\"<KEY>\"}");
         assert_eq!(tight.names_only(), "{\"a\":\"${secret.KEY}\"}");
+    }
+
+    #[test]
+    fn a_value_cannot_conjure_a_secret_up() {
+        let mut rich = Rich::from("{\"v\":\"\\u0053ECRET0MARK000000\",\"k\":\"");
+        rich.push_secret("KEY");
+        rich.push_text("\"}");
+        let decode = |text: &str| crate::json::parse_value(text).map(|value| crate::json::write(&value));
+        let mapped = rich.map_text(|text| Ok(decode(text).expect("valid"))).expect("no error");
+        assert_eq!(mapped.fill(|_| "x".into()), "{\"v\":\"SECRET0MARK000000\",\"k\":\"x\"}");
+    }
+
+    #[test]
+    fn a_lost_secret_is_an_error() {
+        let mut rich = Rich::from("https://");
+        rich.push_secret("HOST");
+        let error = rich.map_text(crate::http::normalize_url).expect_err("a host is lower-cased");
+        assert_eq!(error.code, Code::SecretPlace);
     }
 }
