@@ -154,6 +154,13 @@ pub struct RunCreated {
     pub agent: Option<String>,
     /// The bounds in force.
     pub limits: Limits,
+    /// Runs around this one, which a step of theirs started.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A write to the owner's memory.

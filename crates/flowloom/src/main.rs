@@ -1,2 +1,44 @@
-//! Placeholder.
-fn main() {}
+//! The program `flowloom`: command line, configuration, wiring.
+//!
+//! The only crate that knows flags, files and the environment. Data goes to stdout, everything else to stderr.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod app;
+mod bundle;
+mod cli;
+mod commands;
+mod config;
+mod failure;
+mod inputs;
+mod progress;
+mod report;
+mod source;
+mod workflows;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; clap knows where each goes.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: the program cannot start its threads: {error}");
+            return ExitCode::from(1);
+        }
+    };
+    let code = runtime.block_on(commands::run(cli));
+    // A local model that was interrupted stops at its next token; nobody waits for it.
+    runtime.shutdown_background();
+    ExitCode::from(code)
+}

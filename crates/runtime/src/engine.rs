@@ -38,6 +38,10 @@ pub struct Start {
     pub agent: Option<String>,
     /// Bounds.
     pub limits: Limits,
+    /// Runs around this one.
+    pub depth: u32,
+    /// The run's id; a new one if it is not given.
+    pub id: Option<RunId>,
 }
 
 /// Runs plans against one set of effects and one journal.
@@ -91,7 +95,7 @@ impl Engine {
     /// that is missing, and an agent that may not do every step.
     pub fn start(&self, start: Start) -> Result<Run, StepError> {
         self.check(&start)?;
-        let lease = self.journal.begin((self.ids)())?;
+        let lease = self.journal.begin(start.id.unwrap_or_else(|| (self.ids)()))?;
         let created = RunCreated {
             engine_semantics: ENGINE_SEMANTICS,
             format: start.plan.format,
@@ -101,6 +105,7 @@ impl Engine {
             owner: start.owner,
             agent: start.agent,
             limits: start.limits,
+            depth: start.depth,
         };
         let log = self.log(lease, Mode::Live, Vec::new());
         log.note(&Path::root(), 0, Event::RunCreated(Box::new(created.clone())));

@@ -43,6 +43,8 @@ impl Trial {
             owner: "local".into(),
             agent: None,
             limits: self.plan.limits.clone(),
+            depth: 0,
+            id: None,
         };
         let run = self.engine.start(start).expect("accepted");
         self.world.clock.block_on(run.drive()).expect("no deadlock")

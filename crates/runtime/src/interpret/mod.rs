@@ -47,6 +47,7 @@ pub(crate) struct Interpreter {
     pub(crate) limits: Limits,
     pub(crate) owner: Arc<str>,
     pub(crate) agent: Option<Arc<str>>,
+    pub(crate) depth: u32,
     pub(crate) memory: Arc<dyn crate::journal::Journal>,
     pub(crate) ledger: effect::Budget,
     pub(crate) steps: AtomicU64,
@@ -82,6 +83,7 @@ impl Interpreter {
             limits: created.limits.clone(),
             owner: created.owner.as_str().into(),
             agent: created.agent.as_deref().map(Into::into),
+            depth: created.depth,
             ledger: effect::Budget::new(Ledger::default()),
             steps: AtomicU64::new(0),
             flying: effect::Gate::new(),
@@ -91,7 +93,7 @@ impl Interpreter {
     /// Runs the whole plan; the output of its root, or of the step that ended it.
     pub(crate) async fn run(&self, plan: &Plan, inputs: &Value) -> Walked {
         let mut env = Env { vars: plan.initial(inputs), locals: Vec::new() };
-        let place = Place { path: Path::root(), text: plan.text, nesting: 0, depth: 0 };
+        let place = Place { path: Path::root(), text: plan.text, nesting: 0, depth: self.depth };
         match self.step_at(&plan.root, &mut env, place).await {
             Err(Halt::Return(output)) => Ok(output),
             walked => walked,

@@ -1,0 +1,198 @@
+//! Wires the parts together: store, models, tools and the engine, as configured.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::{Event, Record, RunCreated};
+use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
+use flowloom_core::request::PythonRequest;
+use flowloom_core::value::Value;
+use flowloom_formats::compile;
+use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
+use flowloom_runtime::Engine;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::{self, Context, Effects, Reply};
+use flowloom_runtime::journal::Journal;
+use flowloom_store::Store;
+use flowloom_tools::{
+    Capabilities, EgressPolicy, FunctionConfig, HttpClient, HttpFunction, HttpLimits, PageScraper, Registry, Secrets, secrets::read_text,
+
+};
+
+use crate::bundle::Bundle;
+use crate::config::{Config, Function};
+use crate::workflows::{self, Host};
+
+/// The parts of the program that a run needs.
+pub(crate) struct App {
+    pub(crate) config: Config,
+    pub(crate) store: Arc<Store>,
+}
+
+impl App {
+    pub(crate) fn open(config: Config) -> Result<App, StepError> {
+        let store = Store::open(&config.data_dir.value, config.durability.value)?;
+        Ok(App { config, store })
+    }
+
+    /// An engine for the runs of one bundle.
+    pub(crate) fn engine(&self, bundle: &Bundle) -> Result<Engine, StepError> {
+        let models = Arc::new(models(&self.config, bundle.model.clone(), &bundle.aliases));
+        let client = Arc::new(HttpClient::new(self.policy()?, Arc::new(EnvironmentSecrets), HttpLimits::default()));
+        let host = Arc::new(Host::new(self.store.clone(), bundle.clone()));
+        let registry = self.registry(bundle, &client, &host)?;
+        let effects = Effects {
+            model: models,
+            http: client.clone(),
+            scraper: Arc::new(PageScraper::new(client)),
+            functions: Arc::new(registry),
+            code: Arc::new(NoSandbox),
+            clock: Arc::new(SystemClock),
+        };
+        let engine = Engine::new(effects, self.store.clone());
+        host.set_engine(engine.clone());
+        Ok(engine)
+    }
+
+    fn policy(&self) -> Result<EgressPolicy, StepError> {
+        let mut policy = EgressPolicy::allowing(&self.config.egress.allow)?;
+        if let Some(ports) = &self.config.egress.ports {
+            policy.ports.clone_from(ports);
+        }
+        Ok(policy)
+    }
+
+    fn registry(&self, bundle: &Bundle, client: &Arc<HttpClient>, host: &Arc<Host>) -> Result<Registry, StepError> {
+        let grants: BTreeMap<String, Vec<String>> =
+            bundle.agents.iter().map(|(id, agent)| (id.clone(), agent.tools.clone())).collect();
+        let mut registry = Registry::new(client.clone()).with_capabilities(Capabilities::new(grants));
+        if let Some(root) = &self.config.files_root {
+            registry = registry.with_files(root);
+        }
+        for (id, function) in workflows::built_in(host) {
+            registry = registry.with_function(id, function);
+        }
+        for (id, function) in &bundle.functions {
+            registry = registry.with_function(id, self.function(id, function, host)?);
+        }
+        Ok(registry)
+    }
+
+    fn function(&self, id: &str, function: &Function, host: &Arc<Host>) -> Result<FunctionConfig, StepError> {
+        match (&function.url, &function.workflow) {
+            (Some(url), None) => {
+                let mut http = HttpFunction::post(read_text(url));
+                if let Some(method) = &function.method {
+                    http.method.clone_from(method);
+                }
+                http.headers =
+                    function.headers.iter().map(|(name, value)| (name.clone(), read_text(value))).collect();
+                http.effect = function.effect;
+                http.timeout_ms = function.timeout_ms.or(http.timeout_ms);
+                Ok(FunctionConfig::Http(http))
+            }
+            (None, Some(file)) => Ok(workflows::of_file(host, file, function.effect)),
+            _ => {
+                let message = format!("[functions.{id:?}] needs either a url or a workflow");
+                Err(StepError::new(Code::ConfigInvalid, message))
+            }
+        }
+    }
+
+    /// The bundle of a new run of a file.
+    pub(crate) fn bundle(&self, file: &str, text: String, format: flowloom_core::plan::Format) -> Result<Bundle, StepError> {
+        let mut files = BTreeMap::from([(file.to_owned(), text)]);
+        for function in self.config.functions.values() {
+            if let Some(workflow) = &function.workflow {
+                let path = self.config.base().join(workflow);
+                let text = std::fs::read_to_string(&path).map_err(|error| {
+                    StepError::new(Code::ConfigInvalid, format!("the workflow {}: {error}", path.display()))
+                })?;
+                files.insert(workflow.clone(), text);
+            }
+        }
+        Ok(Bundle {
+            entry: file.to_owned(),
+            format,
+            files,
+            functions: self.config.functions.clone(),
+            agents: self.config.agents.clone(),
+            model: self.config.default_model.value.clone(),
+            aliases: self.config.aliases.clone(),
+        })
+    }
+
+    /// The run that a person means, with its record and its plan.
+    pub(crate) async fn open_run(&self, name: &str) -> Result<Opened, StepError> {
+        let id = self.store.find(name)?.id;
+        self.open_id(id).await
+    }
+
+    pub(crate) async fn open_id(&self, id: RunId) -> Result<Opened, StepError> {
+        let records = self.store.read(id, 0).await?;
+        let Some(Event::RunCreated(created)) = records.first().map(|record| record.event.clone()) else {
+            return Err(StepError::new(Code::StoreCorrupt, format!("run {id} has no beginning")));
+        };
+        let bundle = Bundle::parse(&self.store.bundle(created.bundle)?)?;
+        let plan = plan_of(&bundle)?;
+        Ok(Opened { id, records, created: *created, bundle, plan })
+    }
+}
+
+/// A run of the store.
+pub(crate) struct Opened {
+    pub(crate) id: RunId,
+    pub(crate) records: Vec<Arc<Record>>,
+    pub(crate) created: RunCreated,
+    pub(crate) bundle: Bundle,
+    pub(crate) plan: Arc<Plan>,
+}
+
+/// Compiles a bundle, which compiled when its run was created.
+pub(crate) fn plan_of(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
+    let compiled = compile(&bundle.entry, &bundle.sources(), Some(bundle.format));
+    compiled.plan.map(Arc::new).ok_or_else(|| {
+        let why = compiled.diagnostics.iter().find(|diagnostic| diagnostic.is_error());
+        let why = why.map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
+        StepError::new(Code::StoreCorrupt, format!("the run's own definition does not compile any more: {why}"))
+    })
+}
+
+/// Models as configured, with the choice of a run.
+pub(crate) fn models(config: &Config, default: Option<String>, aliases: &[(String, String)]) -> Models {
+    let providers = config.providers.iter().map(|(name, provider)| ProviderSettings {
+        name: name.clone(),
+        base_url: provider.base_url.clone(),
+        key_env: provider.key_env.clone(),
+    });
+    let settings = ModelSettings {
+        default,
+        aliases: aliases.to_vec(),
+        cache_dir: config.model_cache.clone(),
+        providers: providers.collect(),
+        proxy: config.proxy.clone(),
+        ..ModelSettings::default()
+    };
+    Models::new(settings, Arc::new(ProcessEnvironment))
+}
+
+/// Secrets from the environment: `FLOWLOOM_SECRET_<NAME>`.
+struct EnvironmentSecrets;
+
+impl Secrets for EnvironmentSecrets {
+    fn value(&self, name: &str) -> Option<String> {
+        std::env::var(format!("FLOWLOOM_SECRET_{name}")).ok().filter(|value| !value.is_empty())
+    }
+}
+
+/// No format of this version has code blocks.
+struct NoSandbox;
+
+impl effects::Code for NoSandbox {
+    fn python<'a>(&'a self, _request: &'a PythonRequest, _context: &'a Context) -> Reply<'a, Value> {
+        Box::pin(async { Err(StepError::new(Code::NoSandbox, "Python blocks need the sandbox")) })
+    }
+}

@@ -1,0 +1,54 @@
+//! A run's bundle: everything that compiling and running its definition read from files and configuration. Resume,
+//! replay and fork read it, never the folder.
+
+use std::collections::BTreeMap;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::plan::Format;
+use flowloom_formats::Sources;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Agent, Function};
+
+/// The content of a bundle, stored as JSON under its hash.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Bundle {
+    /// Path of the definition in `files`.
+    pub(crate) entry: String,
+    /// Its format.
+    pub(crate) format: Format,
+    /// Texts by the path that definitions and configuration use.
+    pub(crate) files: BTreeMap<String, String>,
+    /// The user's functions.
+    pub(crate) functions: BTreeMap<String, Function>,
+    /// What agents may call.
+    pub(crate) agents: BTreeMap<String, Agent>,
+    /// The model of steps that name none.
+    pub(crate) model: Option<String>,
+    /// Aliases of models.
+    pub(crate) aliases: Vec<(String, String)>,
+}
+
+impl Bundle {
+    pub(crate) fn parse(text: &str) -> Result<Bundle, StepError> {
+        serde_json::from_str(text)
+            .map_err(|error| StepError::new(Code::StoreCorrupt, format!("the bundle is damaged: {error}")))
+    }
+
+    /// The text that is stored; the same bundle always gives the same text.
+    pub(crate) fn text(&self) -> Result<String, StepError> {
+        serde_json::to_string(self).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))
+    }
+
+    /// What compiling reads.
+    pub(crate) fn sources(&self) -> Sources {
+        let configured: Vec<String> = self.functions.keys().cloned().collect();
+        Sources {
+            files: self.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect(),
+            functions: configured.clone(),
+            configured,
+            source_bytes: u64::MAX,
+        }
+    }
+}

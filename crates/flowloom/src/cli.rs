@@ -1,0 +1,221 @@
+//! The command line: what can be asked for, and how it is written.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Runs agent workflows: AnythingLLM agent flows and AgentOS step lists, on any model.
+#[derive(Debug, Parser)]
+#[command(name = "flowloom", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// Folder of the database [default: $XDG_DATA_HOME/flowloom or ~/.local/share/flowloom]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Print one JSON value on stdout
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Configuration file [default: flowloom.toml in this folder]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a definition
+    Run(RunArgs),
+    /// Report every problem of definitions, without running anything
+    Check(CheckArgs),
+    /// List runs, newest first
+    Runs {
+        /// Runs at most
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
+    /// Show what happened in a run, as a waterfall
+    Show {
+        /// Id, unique prefix of one, or `last`
+        run: String,
+    },
+    /// Go on with a run that was interrupted or waits
+    Resume {
+        /// Id, unique prefix of one, or `last`
+        run: String,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Follow a run's record again without performing anything, and check that it leads to the same events
+    Replay {
+        /// Id, unique prefix of one, or `last`
+        run: String,
+    },
+    /// End a run
+    Cancel {
+        /// Id, unique prefix of one, or `last`
+        run: String,
+    },
+    /// Answer a question that a run asks
+    Answer(AnswerArgs),
+    /// Decide about an effect that may or may not have happened
+    Resolve(ResolveArgs),
+    /// Models: what can be used, and fetching the local one
+    Models {
+        #[command(subcommand)]
+        command: ModelsCommand,
+    },
+    /// Turn a community hub item into the flow file inside it
+    Import {
+        /// The item
+        file: PathBuf,
+        /// Where the flow is written [default: stdout]
+        #[arg(short, long)]
+        out: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of a format
+    Schema {
+        /// flow or steps
+        format: String,
+    },
+    /// Explain an error code
+    Explain {
+        /// For example FL0105
+        code: String,
+    },
+    /// Show what is configured, where each value comes from, and what is missing
+    Doctor,
+    /// Run the bundled examples on the local model
+    Demo(DemoArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The definition
+    pub(crate) file: PathBuf,
+    /// An input: name=text, name=@file, or name:=JSON
+    #[arg(short, long = "in", value_name = "NAME=VALUE")]
+    pub(crate) input_values: Vec<String>,
+    /// All inputs as JSON (or text, for step lists) from a file, `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+    /// The agent on whose behalf it runs, with the tools granted in [agents.ID]
+    #[arg(long, value_name = "ID")]
+    pub(crate) agent: Option<String>,
+    /// Whose run it is
+    #[arg(long, value_name = "ID", default_value = "local")]
+    pub(crate) user: String,
+    /// The format, if it is not recognised
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Bounds: tokens=N,usd=N,steps=N,time=30s
+    #[arg(long, value_name = "BOUNDS")]
+    pub(crate) budget: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct OutputArgs {
+    /// Print every event as one line of JSON on stdout
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// Do not show text as it arrives
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The definitions
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Mend what can be mended without judgement
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// The format, if it is not recognised
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// How problems are written
+    #[arg(long, value_enum, default_value_t = ReportStyle::Human)]
+    pub(crate) report: ReportStyle,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportStyle {
+    /// For people, with the source
+    Human,
+    /// One JSON list
+    Json,
+    /// Annotations of GitHub Actions
+    Github,
+    /// SARIF 2.1.0
+    Sarif,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// Id, unique prefix of one, or `last`
+    pub(crate) run: String,
+    /// The answer: JSON if it reads as JSON, else text
+    pub(crate) answer: String,
+    /// The step that asks, if there are several
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<String>,
+    /// Only record the answer
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("decision").required(true).multiple(false))]
+pub(crate) struct ResolveArgs {
+    /// Id, unique prefix of one, or `last`
+    pub(crate) run: String,
+    /// The effect's path, as `flowloom show` prints it
+    pub(crate) path: String,
+    /// Send it again, under the same idempotency key
+    #[arg(long, group = "decision")]
+    pub(crate) resend: bool,
+    /// Count it as failed
+    #[arg(long, group = "decision")]
+    pub(crate) fail: bool,
+    /// It happened, with this output (JSON, or text)
+    #[arg(long, group = "decision", value_name = "JSON")]
+    pub(crate) value: Option<String>,
+    /// Only record the decision
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// List providers and local models, and what each needs
+    List,
+    /// Fetch the local model into the cache
+    Pull,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The model that answers
+    #[arg(long, value_name = "MODEL", default_value = "local:smollm2-135m")]
+    pub(crate) model: String,
+}

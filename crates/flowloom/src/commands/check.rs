@@ -1,0 +1,65 @@
+//! `flowloom check FILE…`: every problem at once, and the mending of some. Never runs anything.
+
+use flowloom_core::diagnostic::apply_fixes;
+
+use crate::cli::{CheckArgs, Global, ReportStyle};
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::source::{self, Source};
+
+pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
+    let config = Config::load(global)?;
+    let format = source::format(arguments.format.as_deref())?;
+    let functions: Vec<String> = config.functions.keys().cloned().collect();
+    let load = |path: &std::path::PathBuf| source::load(path, &functions, config.limits.source_bytes, format);
+    let mut sources: Vec<Source> = arguments.files.iter().map(load).collect();
+    if arguments.fix {
+        for (path, source) in arguments.files.iter().zip(&mut sources) {
+            if mend(path, source)? {
+                *source = load(path);
+            }
+        }
+    }
+    let style = if global.json { ReportStyle::Json } else { arguments.report };
+    match style {
+        ReportStyle::Human => human(&sources),
+        ReportStyle::Json => println!("{:#}", source::to_json(&sources)),
+        ReportStyle::Github => print!("{}", source::to_github(&sources)),
+        ReportStyle::Sarif => println!("{:#}", source::to_sarif(&sources)),
+    }
+    let refused = sources.iter().any(|source| source.compiled.diagnostics.iter().any(|problem| problem.is_error()));
+    Ok(if refused { 2 } else { 0 })
+}
+
+/// Writes the mended file in the place of the old one; `false` if there was nothing to mend.
+fn mend(path: &std::path::Path, source: &Source) -> Result<bool, Failure> {
+    let Ok(text) = std::str::from_utf8(&source.bytes) else { return Ok(false) };
+    let (mended, count) = apply_fixes(text, &source.compiled.diagnostics);
+    if count == 0 {
+        return Ok(false);
+    }
+    // Beside the file and renamed over it: an interruption leaves the old file or the new one, never half of it.
+    let beside = path.with_extension("flowloom-fix");
+    let written = std::fs::write(&beside, mended).and_then(|()| std::fs::rename(&beside, path));
+    written.map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))?;
+    eprintln!("{}: {count} mended", path.display());
+    Ok(true)
+}
+
+fn human(sources: &[Source]) {
+    for source in sources {
+        eprint!("{}", source::render(source));
+        let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).count();
+        let warnings = source.compiled.diagnostics.len() - errors;
+        let verdict = match (errors, warnings) {
+            (0, 0) => "fine".to_owned(),
+            _ => format!("{}, {}", counted(errors, "error"), counted(warnings, "warning")),
+        };
+        let format = source.compiled.format.map(|format| format!(" ({})", format.name())).unwrap_or_default();
+        println!("{}{format}: {verdict}", source.name);
+    }
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

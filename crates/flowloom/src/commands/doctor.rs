@@ -1,0 +1,88 @@
+//! `flowloom doctor`: what is configured, where each value comes from, and what is missing.
+
+use flowloom_models::{check_processor, processor_hint};
+use flowloom_store::Store;
+
+use crate::app;
+use crate::cli::Global;
+use crate::config::Config;
+use crate::failure::Outcome;
+
+/// One line of the report.
+#[derive(Clone)]
+struct Finding {
+    is_fine: bool,
+    name: String,
+    value: String,
+    origin: String,
+}
+
+pub(crate) fn doctor(global: &Global) -> Outcome {
+    let config = Config::load(global)?;
+    let findings = [settings(&config), machine(), parts(&config)].concat();
+    if global.json {
+        let list: Vec<_> = findings
+            .iter()
+            .map(|finding| {
+                serde_json::json!({
+                    "name": finding.name, "value": finding.value, "origin": finding.origin, "ok": finding.is_fine,
+                })
+            })
+            .collect();
+        println!("{:#}", serde_json::Value::from(list));
+    } else {
+        for finding in &findings {
+            let sign = if finding.is_fine { "✓" } else { "✗" };
+            let origin = if finding.origin.is_empty() { String::new() } else { format!("  ({})", finding.origin) };
+            println!("{sign} {:<16} {}{origin}", finding.name, finding.value);
+        }
+    }
+    Ok(u8::from(findings.iter().any(|finding| !finding.is_fine)))
+}
+
+fn fine(name: &str, value: impl Into<String>, origin: &str) -> Finding {
+    Finding { is_fine: true, name: name.to_owned(), value: value.into(), origin: origin.to_owned() }
+}
+
+fn settings(config: &Config) -> Vec<Finding> {
+    let file = config.file.as_ref().map_or_else(|| "none".to_owned(), |file| file.display().to_string());
+    let model = config.default_model.value.clone().unwrap_or_else(|| "none".to_owned());
+    vec![
+        fine("version", env!("CARGO_PKG_VERSION"), ""),
+        fine("configuration", file, ""),
+        fine("data folder", config.data_dir.value.display().to_string(), &config.data_dir.origin),
+        fine("durability", format!("{:?}", config.durability.value).to_lowercase(), &config.durability.origin),
+        fine("default model", model, &config.default_model.origin),
+        fine("egress.allow", format!("{:?}", config.egress.allow), ""),
+        fine("files.root", format!("{:?}", config.files_root), ""),
+        fine("functions", format!("{:?}", config.functions.keys().collect::<Vec<_>>()), ""),
+        fine("agents", format!("{:?}", config.agents.keys().collect::<Vec<_>>()), ""),
+    ]
+}
+
+fn machine() -> Vec<Finding> {
+    let processor = match check_processor() {
+        Ok(()) => fine("processor", processor_hint().unwrap_or_else(|| "fits this build".to_owned()), ""),
+        Err(problem) => Finding { is_fine: false, ..fine("processor", problem, "") },
+    };
+    vec![processor]
+}
+
+fn parts(config: &Config) -> Vec<Finding> {
+    let database = match Store::open(&config.data_dir.value, config.durability.value) {
+        Ok(_) => fine("database", "can be opened", ""),
+        Err(error) => Finding { is_fine: false, ..fine("database", error.message, "") },
+    };
+    let models = app::models(config, config.default_model.value.clone(), &config.aliases);
+    let local = match models.local_models().as_slice() {
+        [] => "none; flowloom models pull fetches one".to_owned(),
+        names => names.join(", "),
+    };
+    let usable: Vec<String> =
+        models.providers().into_iter().filter(|provider| provider.problem.is_none()).map(|p| p.name).collect();
+    vec![
+        database,
+        fine("local models", local, &models.local_dir().display().to_string()),
+        fine("providers", if usable.is_empty() { "none has a key".to_owned() } else { usable.join(", ") }, ""),
+    ]
+}

@@ -1,0 +1,68 @@
+//! The commands. Each gives an exit code; errors are written here, once, in the same way.
+
+mod check;
+mod demo;
+mod doctor;
+mod explain;
+mod models;
+mod resume;
+mod run;
+mod runs;
+
+use clap::CommandFactory as _;
+use flowloom_core::value::Value;
+
+use crate::cli::{Cli, Command, ModelsCommand};
+use crate::failure::{Failure, Outcome};
+use crate::report;
+
+/// Runs a command; its exit code.
+pub(crate) async fn run(cli: Cli) -> u8 {
+    let json = cli.global.json;
+    let is_run = matches!(
+        cli.command,
+        Command::Run(_) | Command::Resume { .. } | Command::Answer(_) | Command::Resolve(_)
+    );
+    match dispatch(cli).await {
+        Ok(exit) => exit,
+        Err(Failure { exit, error }) => {
+            if json && is_run {
+                print(&report::refused(None, &error));
+            }
+            eprintln!("error[{}]: {}", error.code, error.message);
+            eprintln!("  flowloom explain {} says more", error.code);
+            exit
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> Outcome {
+    let global = cli.global;
+    match cli.command {
+        Command::Run(arguments) => run::run(&global, arguments).await,
+        Command::Check(arguments) => check::check(&global, arguments),
+        Command::Runs { limit } => runs::list(&global, limit).await,
+        Command::Show { run } => runs::show(&global, &run).await,
+        Command::Resume { run, output } => resume::resume(&global, &run, &output).await,
+        Command::Replay { run } => runs::replay(&global, &run).await,
+        Command::Cancel { run } => resume::cancel(&global, &run).await,
+        Command::Answer(arguments) => resume::answer(&global, arguments).await,
+        Command::Resolve(arguments) => resume::resolve(&global, arguments).await,
+        Command::Models { command: ModelsCommand::List } => models::list(&global),
+        Command::Models { command: ModelsCommand::Pull } => models::pull(&global).await,
+        Command::Import { file, out } => explain::import(&file, out.as_deref()),
+        Command::Schema { format } => explain::schema(&format),
+        Command::Explain { code } => explain::explain(&global, &code),
+        Command::Doctor => doctor::doctor(&global),
+        Command::Demo(arguments) => demo::demo(&global, arguments).await,
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "flowloom", &mut std::io::stdout());
+            Ok(0)
+        }
+    }
+}
+
+/// Writes one JSON value to stdout.
+fn print(value: &Value) {
+    println!("{}", report::indented(value));
+}

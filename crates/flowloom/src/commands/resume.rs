@@ -1,0 +1,150 @@
+//! `resume`, `cancel`, `answer` and `resolve`: what gets a run on.
+
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::Resolution;
+use flowloom_core::path::Path;
+use flowloom_core::state::{Phase, StepState};
+use flowloom_runtime::journal::Wish;
+
+use super::run::{conclude, finish, recorded};
+use crate::app::{App, Opened};
+use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs};
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::inputs::json_or_text;
+
+/// Looks at a cancelled run before giving up on its owner, and the pause between them.
+const LOOKS: u32 = 300;
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(crate) async fn resume(global: &Global, name: &str, output: &OutputArgs) -> Outcome {
+    let app = App::open(Config::load(global)?)?;
+    let opened = app.open_run(name).await?;
+    go_on(global, &app, opened, output).await
+}
+
+/// Drives a run from where its journal stands. A run that has ended is reported again, with the same exit code.
+async fn go_on(global: &Global, app: &App, opened: Opened, output: &OutputArgs) -> Outcome {
+    let past = recorded(&opened);
+    if past.state.status.is_final() {
+        eprintln!("the run has ended already: {}", past.state.status.name());
+        return Ok(conclude(global, output, &opened.plan, &past));
+    }
+    let engine = app.engine(&opened.bundle)?;
+    let plan = opened.plan.clone();
+    let run = engine.resume(opened.id, async |_| Ok(plan)).await?;
+    Ok(finish(global, output, &engine, run, &opened.plan).await)
+}
+
+pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
+    let app = App::open(Config::load(global)?)?;
+    let opened = app.open_run(name).await?;
+    let id = opened.id;
+    if recorded(&opened).state.status.is_final() {
+        let message = format!("the run {id} has ended already");
+        return Err(StepError::new(Code::NothingToDo, message).into());
+    }
+    let wish = Wish::Cancel { by: "cancel".to_owned() };
+    let engine = app.engine(&opened.bundle)?;
+    match engine.post(id, wish.clone()).await {
+        Ok(()) => {
+            let plan = opened.plan.clone();
+            engine.resume(id, async |_| Ok(plan)).await?.drive().await;
+        }
+        Err(error) if error.code == Code::RunOwned => {
+            app.store.leave_wish(id, wish).await?;
+            wait_for_end(&app, &id.to_string()).await?;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    if !global.json {
+        println!("cancelled {id}");
+    } else {
+        let state = recorded(&app.open_id(id).await?).state;
+        super::print(&crate::report::summary(id, &opened.plan, &state));
+    }
+    Ok(0)
+}
+
+async fn wait_for_end(app: &App, id: &str) -> Result<(), Failure> {
+    for _ in 0..LOOKS {
+        if app.store.find(id)?.finished_at.is_some() {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    let message = "the process that drives the run has not obeyed yet; the wish stays recorded";
+    Err(StepError::new(Code::RunOwned, message).into())
+}
+
+pub(crate) async fn answer(global: &Global, arguments: AnswerArgs) -> Outcome {
+    let app = App::open(Config::load(global)?)?;
+    let opened = app.open_run(&arguments.run).await?;
+    let state = recorded(&opened).state;
+    let open: Vec<&StepState> = state.steps().iter().filter(|step| step.question.is_some()).collect();
+    let path = chosen(&open, arguments.path.as_deref(), "question")?;
+    let value = json_or_text(&arguments.answer);
+    let wish = Wish::Answer { path, value, by: "answer".to_owned() };
+    tell(global, &app, opened, wish, arguments.no_resume, &arguments.output).await
+}
+
+pub(crate) async fn resolve(global: &Global, arguments: ResolveArgs) -> Outcome {
+    let app = App::open(Config::load(global)?)?;
+    let opened = app.open_run(&arguments.run).await?;
+    let state = recorded(&opened).state;
+    let open: Vec<&StepState> = state.steps().iter().filter(|step| step.phase == Phase::Uncertain).collect();
+    let path = chosen(&open, Some(&arguments.path), "uncertain effect")?;
+    let how = match &arguments.value {
+        Some(value) => Resolution::Value(json_or_text(value)),
+        None if arguments.resend => Resolution::Resend,
+        None => Resolution::Fail,
+    };
+    let wish = Wish::Resolve { path, how, by: "resolve".to_owned() };
+    tell(global, &app, opened, wish, arguments.no_resume, &arguments.output).await
+}
+
+/// The step that is meant: the named one, or the only one.
+fn chosen(open: &[&StepState], path: Option<&str>, what: &str) -> Result<Path, Failure> {
+    let paths: Vec<&str> = open.iter().map(|step| step.path.as_str()).collect();
+    let nothing = |message: String| Failure::from(StepError::new(Code::NothingToDo, message));
+    match (path, open) {
+        (_, []) => Err(nothing(format!("the run has no open {what}; flowloom resume goes on with it"))),
+        (None, [only]) => Ok(only.path.clone()),
+        (Some(path), _) => match open.iter().find(|step| step.path.as_str() == path) {
+            Some(step) => Ok(step.path.clone()),
+            None => Err(nothing(format!("there is no open {what} at {path}; open are {}", paths.join(", ")))),
+        },
+        (None, _) => Err(Failure::usage(format!("there are several, name one with --path: {}", paths.join(", ")))),
+    }
+}
+
+/// Tells a run something: through its owner if it has one, else by recording it and going on.
+async fn tell(
+    global: &Global,
+    app: &App,
+    opened: Opened,
+    wish: Wish,
+    only_record: bool,
+    output: &OutputArgs,
+) -> Outcome {
+    let engine = app.engine(&opened.bundle)?;
+    match engine.post(opened.id, wish.clone()).await {
+        Ok(()) if only_record => {
+            eprintln!("recorded; flowloom resume {} goes on", opened.id);
+            Ok(0)
+        }
+        Ok(()) => {
+            let opened = app.open_id(opened.id).await?;
+            go_on(global, app, opened, output).await
+        }
+        Err(error) if error.code == Code::RunOwned => {
+            app.store.leave_wish(opened.id, wish).await?;
+            eprintln!("told the process that drives the run");
+            Ok(0)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

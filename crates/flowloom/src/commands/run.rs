@@ -1,0 +1,158 @@
+//! `flowloom run FILE`.
+
+use std::sync::Arc;
+
+use flowloom_core::error::StepError;
+use flowloom_core::plan::Plan;
+use flowloom_core::status::Status;
+use flowloom_formats::present;
+use flowloom_runtime::{Engine, Outcome as RunOutcome, Run, Start};
+
+use super::print;
+use crate::app::App;
+use crate::cli::{Global, OutputArgs, RunArgs};
+use crate::config::Config;
+use crate::failure::Outcome;
+use crate::source::{self, Source};
+use crate::{inputs, progress, report};
+
+pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
+    let mut config = Config::load(global)?;
+    choose_model(&mut config, &arguments.model);
+    let format = source::format(arguments.format.as_deref())?;
+    let functions: Vec<String> = config.functions.keys().cloned().collect();
+    let source = source::load(&arguments.file, &functions, config.limits.source_bytes, format);
+    eprint!("{}", source::render(&source));
+    let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
+    let mut limits = config.limits.clone();
+    if let Some(budget) = &arguments.budget {
+        inputs::budget(budget, &mut limits)?;
+    }
+    let given = inputs::read(&plan, &arguments.input_values, arguments.input.as_deref())?;
+    let app = App::open(config)?;
+    let text = String::from_utf8_lossy(&source.bytes).into_owned();
+    let bundle = app.bundle(&source.name, text, plan.format)?;
+    let engine = app.engine(&bundle)?;
+    let plan = Arc::new(plan);
+    let start = Start {
+        plan: plan.clone(),
+        bundle: app.store.keep_bundle(&bundle.text()?),
+        inputs: given,
+        owner: arguments.user,
+        agent: arguments.agent,
+        limits,
+        depth: 0,
+        id: None,
+    };
+    let run = engine.start(start)?;
+    Ok(finish(global, &arguments.output, &engine, run, &plan).await)
+}
+
+/// `--model p:m` sets the default; `--model named=p:m` adds an alias.
+pub(super) fn choose_model(config: &mut Config, models: &[String]) {
+    for model in models {
+        match model.split_once('=') {
+            Some((named, target)) => config.aliases.push((named.to_owned(), target.to_owned())),
+            None => {
+                config.default_model.value = Some(model.clone());
+                config.default_model.origin = "--model".to_owned();
+            }
+        }
+    }
+}
+
+fn refuse(global: &Global, source: &Source) -> u8 {
+    let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
+    if let (true, Some(first)) = (global.json, errors.first()) {
+        let format = source.compiled.format.map(flowloom_core::plan::Format::name);
+        print(&report::refused(format, &StepError::new(first.code, first.message.clone())));
+    }
+    let noun = if errors.len() == 1 { "problem" } else { "problems" };
+    eprintln!("{} was not run: {} {noun}", source.name, errors.len());
+    2
+}
+
+/// Drives a run to where it ends or waits, showing it, and prints what came of it; the exit code.
+pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine, run: Run, plan: &Plan) -> u8 {
+    let id = run.id();
+    let shown = progress::follow(run.subscribe(), engine.journal().clone(), id, output, global.json);
+    let shown = tokio::spawn(shown);
+    let control = run.control();
+    let mut driving = run.spawn();
+    let outcome = loop {
+        tokio::select! {
+            joined = &mut driving => break joined,
+            signal = tokio::signal::ctrl_c() => {
+                if signal.is_ok() {
+                    control.cancel("interrupt");
+                }
+            }
+        }
+    };
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            eprintln!("error: the run's task ended unexpectedly ({error}); flowloom resume {id} goes on with it");
+            return 1;
+        }
+    };
+    // The last lines; an error would only say that showing them failed.
+    let _ = shown.await;
+    conclude(global, output, plan, &outcome)
+}
+
+/// Prints what came of a run; the exit code.
+pub(super) fn conclude(global: &Global, output: &OutputArgs, plan: &Plan, outcome: &RunOutcome) -> u8 {
+    let (id, state) = (outcome.id, &outcome.state);
+    if let Some(error) = &outcome.broken {
+        if global.json {
+            let mut broken = state.clone();
+            broken.error = Some(error.clone());
+            print(&report::summary(id, plan, &broken));
+        }
+        eprintln!("error[{}]: {}", error.code, error.message);
+        eprintln!("  nothing that was finished is lost: flowloom resume {id}");
+        return 1;
+    }
+    let presented = present(plan, state);
+    if global.json {
+        print(&report::summary(id, plan, state));
+    } else if !output.events && state.status == Status::Succeeded {
+        println!("{}", report::for_people(&presented.output));
+    }
+    if let Some(error) = &state.error {
+        let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
+        eprintln!("error[{}]{place}: {}", error.code, error.message);
+    }
+    match state.status {
+        Status::Waiting => advise_waiting(outcome),
+        Status::Uncertain => advise_uncertain(outcome),
+        _ => {}
+    }
+    state.status.row().exit_code
+}
+
+fn advise_waiting(outcome: &RunOutcome) {
+    for step in outcome.state.steps() {
+        if let Some(question) = &step.question {
+            eprintln!("{} asks: {}", step.path, question.question);
+        }
+    }
+    eprintln!("waiting for an answer: flowloom answer {} '…'", outcome.id);
+}
+
+fn advise_uncertain(outcome: &RunOutcome) {
+    for step in outcome.state.steps() {
+        if step.phase == flowloom_core::state::Phase::Uncertain {
+            let target = step.target.as_deref().unwrap_or_default();
+            eprintln!("{}: {target} may or may not have happened; it is not sent again by itself", step.path);
+            eprintln!("  flowloom resolve {} {} --resend | --fail | --value JSON", outcome.id, step.path);
+        }
+    }
+}
+
+/// A run of the store that has ended, as if it had just been driven.
+pub(super) fn recorded(opened: &crate::app::Opened) -> RunOutcome {
+    let state = flowloom_core::state::RunState::of(opened.records.iter().map(|record| &**record));
+    RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None }
+}

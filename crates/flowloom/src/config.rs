@@ -1,0 +1,207 @@
+//! Configuration: `flowloom.toml`, under the environment, under flags.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::limits::Limits;
+use flowloom_core::plan::EffectClass;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::Global;
+
+/// The file's content.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct File {
+    default_model: Option<String>,
+    data_dir: Option<PathBuf>,
+    durability: Option<String>,
+    models: ModelsTable,
+    providers: BTreeMap<String, Provider>,
+    limits: Option<Limits>,
+    egress: Egress,
+    files: Files,
+    agents: BTreeMap<String, Agent>,
+    functions: BTreeMap<String, Function>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ModelsTable {
+    alias: BTreeMap<String, String>,
+    cache_dir: Option<PathBuf>,
+    proxy: Option<String>,
+}
+
+/// A further OpenAI-compatible provider.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Provider {
+    pub(crate) base_url: String,
+    pub(crate) key_env: Option<String>,
+}
+
+/// Which addresses may be reached.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Egress {
+    pub(crate) allow: Vec<String>,
+    pub(crate) ports: Option<Vec<u16>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Files {
+    root: Option<PathBuf>,
+}
+
+/// What an agent may call: prefixes of function ids.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Agent {
+    pub(crate) tools: Vec<String>,
+}
+
+/// A function of the user's: an HTTP endpoint or another workflow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Function {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) method: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) headers: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workflow: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) effect: Option<EffectClass>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) origin: String,
+}
+
+/// Everything that is configured.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) data_dir: Setting<PathBuf>,
+    pub(crate) durability: Setting<flowloom_store::Durability>,
+    pub(crate) default_model: Setting<Option<String>>,
+    pub(crate) aliases: Vec<(String, String)>,
+    pub(crate) model_cache: Option<PathBuf>,
+    pub(crate) proxy: Option<String>,
+    pub(crate) providers: BTreeMap<String, Provider>,
+    pub(crate) limits: Limits,
+    pub(crate) egress: Egress,
+    pub(crate) files_root: Option<PathBuf>,
+    pub(crate) agents: BTreeMap<String, Agent>,
+    pub(crate) functions: BTreeMap<String, Function>,
+}
+
+impl Config {
+    /// Reads the configuration for a command.
+    pub(crate) fn load(global: &Global) -> Result<Config, StepError> {
+        let (path, file) = read(global.config.as_deref())?;
+        let origin = path.as_ref().map_or_else(|| "flowloom.toml".to_owned(), |path| path.display().to_string());
+        let data_dir = pick(
+            global.data_dir.clone(),
+            "--data-dir",
+            ("FLOWLOOM_DATA_DIR", |text| Some(PathBuf::from(text))),
+            (file.data_dir, &origin),
+            default_data_dir,
+        )?;
+        let durability = pick(
+            None,
+            "",
+            ("FLOWLOOM_DURABILITY", |text| Some(text.to_owned())),
+            (file.durability, &origin),
+            || "normal".to_owned(),
+        )?;
+        let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| {
+            let message = format!("durability is full, normal or off, not {:?} ({})", durability.value, durability.origin);
+            StepError::new(Code::ConfigInvalid, message)
+        })?;
+        let default_model = pick(
+            None,
+            "",
+            ("FLOWLOOM_DEFAULT_MODEL", |text| Some(Some(text.to_owned()))),
+            (file.default_model.map(Some), &origin),
+            || None,
+        )?;
+        let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+        Ok(Config {
+            data_dir,
+            durability: Setting { value: parsed, origin: durability.origin },
+            default_model,
+            aliases: file.models.alias.into_iter().collect(),
+            model_cache: file.models.cache_dir,
+            proxy: file.models.proxy,
+            providers: file.providers,
+            limits: file.limits.unwrap_or_default(),
+            egress: file.egress,
+            files_root: file.files.root.map(|root| base.join(root)),
+            agents: file.agents,
+            functions: file.functions,
+            file: path,
+        })
+    }
+
+    /// The folder that paths in the configuration are relative to.
+    pub(crate) fn base(&self) -> PathBuf {
+        self.file.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
+    }
+}
+
+/// The value of a flag, else of the environment, else of the file, else the default.
+fn pick<T>(
+    flag: Option<T>,
+    flag_name: &str,
+    environment: (&str, fn(&str) -> Option<T>),
+    file: (Option<T>, &str),
+    default: impl FnOnce() -> T,
+) -> Result<Setting<T>, StepError> {
+    if let Some(value) = flag {
+        return Ok(Setting { value, origin: flag_name.to_owned() });
+    }
+    let (variable, parse) = environment;
+    if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
+        let value = parse(&text).ok_or_else(|| {
+            StepError::new(Code::ConfigInvalid, format!("{variable} cannot be {text:?}"))
+        })?;
+        return Ok(Setting { value, origin: format!("${variable}") });
+    }
+    Ok(match file {
+        (Some(value), origin) => Setting { value, origin: origin.to_owned() },
+        (None, _) => Setting { value: default(), origin: "default".to_owned() },
+    })
+}
+
+fn read(given: Option<&Path>) -> Result<(Option<PathBuf>, File), StepError> {
+    let path = given.map_or_else(|| PathBuf::from("flowloom.toml"), Path::to_owned);
+    let invalid = |message: String| StepError::new(Code::ConfigInvalid, message);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let file = toml::from_str(&text).map_err(|error| invalid(format!("{}: {error}", path.display())))?;
+            Ok((Some(path), file))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => Ok((None, File::default())),
+        Err(error) => Err(invalid(format!("{}: {error}", path.display()))),
+    }
+}
+
+fn default_data_dir() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("XDG_DATA_HOME")
+        .or_else(|| set("HOME").map(|home| home.join(".local/share")))
+        .unwrap_or_default()
+        .join("flowloom")
+}

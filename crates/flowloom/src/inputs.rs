@@ -1,0 +1,115 @@
+//! Inputs and bounds as they are written on the command line.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use flowloom_core::json::parse_value;
+use flowloom_core::limits::Limits;
+use flowloom_core::plan::{Inputs, Plan};
+use flowloom_core::value::{Map, Value};
+
+use crate::failure::Failure;
+
+/// The inputs of a run: `--input`, with each `-i` on top.
+pub(crate) fn read(plan: &Plan, values: &[String], file: Option<&Path>) -> Result<Value, Failure> {
+    let whole = file.map(read_file).transpose()?;
+    let is_whole = matches!(plan.inputs, Inputs::Whole(_));
+    let base = match whole {
+        None if is_whole && values.is_empty() => return Ok("".into()),
+        None => Map::new(),
+        Some(text) => match parse_value(&text) {
+            Ok(Value::Map(map)) => (*map).clone(),
+            Ok(value) if is_whole && values.is_empty() => return Ok(value),
+            Err(_) if is_whole && values.is_empty() => return Ok(text.trim_end_matches('\n').into()),
+            Ok(other) => return Err(Failure::usage(format!("the input must be a JSON object, not {}", other.kind()))),
+            Err(error) => return Err(Failure::usage(format!("the input is not JSON: {error}"))),
+        },
+    };
+    let mut map = base;
+    for value in values {
+        let (name, value) = pair(value)?;
+        map.insert(name.into(), value);
+    }
+    Ok(map.into())
+}
+
+fn read_file(path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = match path.to_str() {
+        Some("-") => std::io::stdin().read_to_string(&mut text).map(|_| ()),
+        _ => std::fs::read_to_string(path).map(|content| text = content),
+    };
+    read.map_err(|error| Failure::usage(format!("the input {} cannot be read: {error}", path.display())))?;
+    Ok(text)
+}
+
+/// `name=text`, `name=@file` or `name:=JSON`.
+fn pair(text: &str) -> Result<(&str, Value), Failure> {
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(Failure::usage(format!("-i takes name=value, name=@file or name:=JSON, not {text:?}")));
+    };
+    if let Some(name) = name.strip_suffix(':') {
+        let value = parse_value(value)
+            .map_err(|error| Failure::usage(format!("the value of {name} is not JSON: {error}")))?;
+        return Ok((name, value));
+    }
+    match value.strip_prefix('@') {
+        Some(file) => Ok((name, read_file(Path::new(file))?.into())),
+        None => Ok((name, value.into())),
+    }
+}
+
+/// Puts `tokens=N,usd=N,steps=N,time=30s` into the limits.
+pub(crate) fn budget(text: &str, limits: &mut Limits) -> Result<(), Failure> {
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let invalid = || Failure::usage(format!("--budget takes tokens=N,usd=N,steps=N,time=30s, not {part:?}"));
+        let (name, value) = part.split_once('=').ok_or_else(invalid)?;
+        match name {
+            "tokens" => limits.tokens = Some(value.parse().map_err(|_| invalid())?),
+            "steps" => limits.steps = value.parse().map_err(|_| invalid())?,
+            "time" => limits.time_ms = Some(duration_ms(value).ok_or_else(invalid)?),
+            "usd" => {
+                let usd: f64 = value.parse().map_err(|_| invalid())?;
+                if !(0.0..1e12).contains(&usd) {
+                    return Err(invalid());
+                }
+                limits.micro_usd = Some((usd * 1e6).round() as u64);
+            }
+            _ => return Err(invalid()),
+        }
+    }
+    Ok(())
+}
+
+/// `500ms`, `30s`, `5m`, `2h`; a bare number is seconds.
+fn duration_ms(text: &str) -> Option<u64> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => 1.0,
+        "" | "s" => 1e3,
+        "m" => 6e4,
+        "h" => 3.6e6,
+        _ => return None,
+    };
+    Some((number.parse::<f64>().ok()? * factor) as u64)
+}
+
+/// JSON if it reads as JSON, else the text itself.
+pub(crate) fn json_or_text(text: &str) -> Value {
+    parse_value(text).unwrap_or_else(|_| text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_read() {
+        let mut limits = Limits::default();
+        budget("tokens=500, usd=0.25,steps=3,time=1.5s", &mut limits).expect("valid");
+        assert_eq!((limits.tokens, limits.micro_usd, limits.steps, limits.time_ms), (Some(500), Some(250_000), 3, Some(1500)));
+        assert!(budget("tokens=-1", &mut limits).is_err());
+        assert!(budget("minutes=3", &mut limits).is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! Shows a run while it goes: one line for each step with a spinner, time, tokens and the text as it arrives; plain lines
+//! where stderr is no terminal.
+
+use std::collections::HashMap;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_core::event::{AfterFailure, Event, Record};
+use flowloom_core::path::Path;
+use flowloom_core::state::Phase;
+use flowloom_runtime::effects::Boxed;
+use flowloom_runtime::journal::Journal;
+use flowloom_runtime::publish::{Heard, Signal, Subscription};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use crate::cli::OutputArgs;
+use crate::report::{clip, duration, sign};
+
+/// Columns of arriving text that a line shows.
+const TAIL: usize = 60;
+
+/// Follows a subscription until the run is over.
+pub(crate) fn follow(
+    mut heard: Subscription,
+    journal: Arc<dyn Journal>,
+    run: flowloom_core::RunId,
+    output: &OutputArgs,
+    quiet: bool,
+) -> Boxed<'static, ()> {
+    let mut screen = Screen::new(output, quiet);
+    Box::pin(async move {
+        let mut last = 0;
+        while let Some(signal) = heard.next().await {
+            match signal {
+                Heard::Signal(Signal::Event(record)) => {
+                    last = record.seq;
+                    screen.event(&record);
+                }
+                Heard::Signal(Signal::Delta { path, attempt, text }) => screen.delta(&path, attempt, &text),
+                // Too slow for the live stream: the journal has every event among what was missed.
+                Heard::Missed(_) => {
+                    for record in journal.read(run, last).await.unwrap_or_default() {
+                        last = record.seq;
+                        screen.event(&record);
+                    }
+                }
+            }
+        }
+        screen.close();
+    })
+}
+
+struct Screen {
+    events: bool,
+    stream: bool,
+    quiet: bool,
+    bars: Option<MultiProgress>,
+    lines: HashMap<Path, Line>,
+    seen: u64,
+}
+
+struct Line {
+    bar: Option<ProgressBar>,
+    target: String,
+    started: u64,
+    tail: String,
+}
+
+impl Screen {
+    fn new(output: &OutputArgs, quiet: bool) -> Screen {
+        let is_terminal = std::io::stderr().is_terminal();
+        Screen {
+            events: output.events,
+            stream: !output.no_stream,
+            quiet,
+            bars: (is_terminal && !quiet).then(MultiProgress::new),
+            lines: HashMap::new(),
+            seen: 0,
+        }
+    }
+
+    fn event(&mut self, record: &Record) {
+        // What was read from the journal may still come over the live stream.
+        if record.seq <= self.seen {
+            return;
+        }
+        self.seen = record.seq;
+        if self.events
+            && let Ok(line) = serde_json::to_string(record)
+        {
+            println!("{line}");
+        }
+        if self.quiet {
+            return;
+        }
+        match &record.event {
+            Event::StepStarted { target, .. } => self.started(record, target),
+            Event::StepFinished { usage, .. } => {
+                let tokens = usage.map(|usage| format!("{} tok", usage.input_tokens + usage.output_tokens));
+                self.ended(record, Phase::Finished, tokens.unwrap_or_default());
+            }
+            Event::StepFailed { error, then } => {
+                let then = match then {
+                    AfterFailure::Fail => "",
+                    AfterFailure::Continue => " (goes on)",
+                    AfterFailure::Retry(_) => " (will try again)",
+                };
+                self.ended(record, Phase::Failed, format!("{}: {}{then}", error.code, clip(&error.message, 100)));
+            }
+            Event::StepSkipped { reason } => {
+                self.say(&format!("{} {}  {reason}", sign(Phase::Skipped), record.path));
+            }
+            Event::StepAborted { reason } => self.ended(record, Phase::Aborted, reason.clone()),
+            Event::Asked(question) => {
+                self.ended(record, Phase::Waiting, format!("asks: {}", clip(&question.question, 100)));
+            }
+            _ => {}
+        }
+    }
+
+    fn started(&mut self, record: &Record, target: &str) {
+        let target = clip(target, 48);
+        let bar = self.bars.as_ref().map(|bars| {
+            let bar = bars.add(ProgressBar::new_spinner());
+            let style = ProgressStyle::with_template("{spinner} {msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.set_message(format!("{}  {target}", record.path));
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        self.lines.insert(record.path.clone(), Line { bar, target, started: record.at, tail: String::new() });
+    }
+
+    fn ended(&mut self, record: &Record, phase: Phase, note: String) {
+        let Some(line) = self.lines.remove(&record.path) else { return };
+        if let Some(bar) = &line.bar {
+            bar.finish_and_clear();
+        }
+        let took = duration(record.at.saturating_sub(line.started));
+        let text = format!("{} {}  {}  {took}  {note}", sign(phase), record.path, line.target);
+        self.say(text.trim_end());
+    }
+
+    fn delta(&mut self, path: &Path, attempt: u32, text: &str) {
+        if self.events {
+            let line = serde_json::json!({"event": "delta", "path": path, "attempt": attempt, "text": text});
+            println!("{line}");
+        }
+        if !self.stream {
+            return;
+        }
+        let Some(line) = self.lines.get_mut(path) else { return };
+        line.tail.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+        let length = line.tail.chars().count();
+        if length > TAIL {
+            line.tail = line.tail.chars().skip(length - TAIL).collect();
+        }
+        if let Some(bar) = &line.bar {
+            bar.set_message(format!("{path}  {}  {}", line.target, line.tail));
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bars {
+            // Printing through the bars keeps them below what is printed.
+            Some(bars) => {
+                let _ = bars.println(line);
+            }
+            None => {
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+        }
+    }
+
+    fn close(self) {
+        for bar in self.lines.into_values().filter_map(|line| line.bar) {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Reads definition files, and shows their problems.
+
+use std::path::Path;
+
+use flowloom_core::diagnostic::{Diagnostic, Severity, line_column};
+use flowloom_core::plan::Format;
+use flowloom_formats::{Compiled, Sources, compile};
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
+use serde_json::json;
+
+use crate::failure::Failure;
+
+/// A definition file with what compiling it said.
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) compiled: Compiled,
+}
+
+/// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
+pub(crate) fn load(path: &Path, functions: &[String], limit: u64, format: Option<Format>) -> Source {
+    let name = path.display().to_string();
+    let mut sources = Sources {
+        functions: functions.to_vec(),
+        configured: functions.to_vec(),
+        source_bytes: limit,
+        ..Sources::default()
+    };
+    match read(path, limit) {
+        Ok(bytes) => {
+            sources.files.insert(name.clone(), bytes.clone());
+            let compiled = compile(&name, &sources, format);
+            Source { name, bytes, compiled }
+        }
+        Err(error) => {
+            let span = flowloom_core::Span::default();
+            let message = format!("{name} cannot be read: {error}");
+            let diagnostic = Diagnostic::error(flowloom_core::Code::Unreadable, &name, span, message);
+            let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
+            Source { name, bytes: Vec::new(), compiled }
+        }
+    }
+}
+
+/// The file's bytes; of a file beyond the limit only enough to see that it is.
+fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The format named on the command line.
+pub(crate) fn format(name: Option<&str>) -> Result<Option<Format>, Failure> {
+    let Some(name) = name else { return Ok(None) };
+    match Format::parse(name) {
+        Some(format) => Ok(Some(format)),
+        None => {
+            let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+            Err(Failure::usage(format!("there is no format {name:?}; it is one of {}", names.join(", "))))
+        }
+    }
+}
+
+/// Writes problems for people, with the lines of the source they are about.
+pub(crate) fn render(source: &Source) -> String {
+    let theme = if is_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    let handler = GraphicalReportHandler::new_themed(theme).with_width(110);
+    let text = String::from_utf8_lossy(&source.bytes);
+    let mut out = String::new();
+    for diagnostic in &source.compiled.diagnostics {
+        let shown = Shown { diagnostic, source: NamedSource::new(&source.name, text.to_string()) };
+        // Writing to a string cannot fail.
+        let _ = handler.render_report(&mut out, &shown);
+        out.push('\n');
+    }
+    out
+}
+
+/// Whether stderr takes colours: a terminal, and not asked otherwise.
+pub(crate) fn is_colour() -> bool {
+    use std::io::IsTerminal as _;
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && std::io::stderr().is_terminal()
+}
+
+#[derive(Debug)]
+struct Shown<'a> {
+    diagnostic: &'a Diagnostic,
+    source: NamedSource<String>,
+}
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.diagnostic.message)
+    }
+}
+
+impl std::error::Error for Shown<'_> {}
+
+impl miette::Diagnostic for Shown<'_> {
+    fn code<'b>(&'b self) -> Option<Box<dyn std::fmt::Display + 'b>> {
+        Some(Box::new(self.diagnostic.code))
+    }
+
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.diagnostic.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+        })
+    }
+
+    fn help<'b>(&'b self) -> Option<Box<dyn std::fmt::Display + 'b>> {
+        let fix = self.diagnostic.fix.as_ref().map(|fix| format!("check --fix will {}", fix.title));
+        match (&self.diagnostic.help, fix) {
+            (Some(help), Some(fix)) => Some(Box::new(format!("{help} ({fix})"))),
+            (Some(help), None) => Some(Box::new(help.clone())),
+            (None, Some(fix)) => Some(Box::new(fix)),
+            (None, None) => None,
+        }
+    }
+
+    fn source_code(&self) -> Option<&dyn miette::SourceCode> {
+        (!self.source.inner().is_empty()).then_some(&self.source as &dyn miette::SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let span = self.diagnostic.span;
+        // A span over a whole object would draw a frame around half the file; its first line is enough.
+        let text = &self.source.inner().get(span.start..span.end()).unwrap_or_default();
+        let length = text.find('\n').unwrap_or(span.length);
+        Some(Box::new(std::iter::once(LabeledSpan::underline((span.start, length)))))
+    }
+}
+
+/// Problems of several files as JSON, one object each.
+pub(crate) fn to_json(sources: &[Source]) -> serde_json::Value {
+    let shown = sources.iter().flat_map(|source| {
+        let text = String::from_utf8_lossy(&source.bytes);
+        source.compiled.diagnostics.iter().map(move |diagnostic| {
+            let (line, column) = line_column(&text, diagnostic.span.start);
+            json!({
+                "code": diagnostic.code,
+                "severity": diagnostic.severity,
+                "file": diagnostic.file,
+                "line": line,
+                "column": column,
+                "start": diagnostic.span.start,
+                "length": diagnostic.span.length,
+                "message": diagnostic.message,
+                "help": diagnostic.help,
+                "fix": diagnostic.fix.as_ref().map(|fix| fix.title.clone()),
+            })
+        })
+    });
+    shown.collect()
+}
+
+/// Problems as annotations of GitHub Actions.
+pub(crate) fn to_github(sources: &[Source]) -> String {
+    let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let list = to_json(sources);
+    let lines = list.as_array().into_iter().flatten().map(|problem| {
+        let text = |key: &str| problem[key].as_str().unwrap_or_default().to_owned();
+        format!(
+            "::{} file={},line={},col={},title={}::{}\n",
+            text("severity"),
+            escape(&text("file")),
+            problem["line"],
+            problem["column"],
+            text("code"),
+            escape(&text("message")),
+        )
+    });
+    lines.collect()
+}
+
+/// Problems as SARIF 2.1.0.
+pub(crate) fn to_sarif(sources: &[Source]) -> serde_json::Value {
+    let list = to_json(sources);
+    let results: Vec<_> = list
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|problem| {
+            json!({
+                "ruleId": problem["code"],
+                "level": problem["severity"],
+                "message": {"text": problem["message"]},
+                "locations": [{"physicalLocation": {
+                    "artifactLocation": {"uri": problem["file"]},
+                    "region": {"startLine": problem["line"], "startColumn": problem["column"]},
+                }}],
+            })
+        })
+        .collect();
+    let driver = json!({"name": "flowloom", "version": env!("CARGO_PKG_VERSION")});
+    json!({"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]})
+}

@@ -1,0 +1,263 @@
+//! Workflows as functions: `workflow::create/run/list/runs`, and files that the configuration declares as functions.
+//!
+//! A workflow that a step runs is a run of its own, with its own record. Its id follows from the step's idempotency
+//! key, so that a step that is sent again after a crash finds the run that it started.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use flowloom_core::args::Payload;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::{EffectClass, Format, Plan};
+use flowloom_core::render;
+use flowloom_core::request::CallRequest;
+use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::{compile, present, steps};
+use flowloom_runtime::effects::{Clock as _, Context, Reply};
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::journal::Journal as _;
+use flowloom_runtime::{Engine, Start};
+use flowloom_store::{Store, WorkflowRow};
+use flowloom_tools::{FunctionConfig, NativeFunction};
+
+use crate::app::plan_of;
+use crate::bundle::Bundle;
+
+/// Runs that one workflow's history shows at most.
+const HISTORY: u32 = 100_000;
+
+/// What the workflow functions share.
+pub(crate) struct Host {
+    store: Arc<Store>,
+    bundle: Bundle,
+    engine: OnceLock<Engine>,
+}
+
+impl Host {
+    pub(crate) fn new(store: Arc<Store>, bundle: Bundle) -> Host {
+        Host { store, bundle, engine: OnceLock::new() }
+    }
+
+    /// The engine exists only after the functions that it needs.
+    pub(crate) fn set_engine(&self, engine: Engine) {
+        // It is set once, right after it is made.
+        let _ = self.engine.set(engine);
+    }
+
+    /// The bundle of another definition under the same settings.
+    fn bundle_of(&self, entry: &str, text: &str) -> Result<Bundle, StepError> {
+        let files = BTreeMap::from([(entry.to_owned(), text.to_owned())]);
+        let bundle = Bundle { entry: entry.to_owned(), format: Format::Steps, files, ..self.bundle.clone() };
+        let compiled = compile(entry, &bundle.sources(), None);
+        match (compiled.format, compiled.plan) {
+            (Some(format), Some(_)) => Ok(Bundle { format, ..bundle }),
+            _ => {
+                let problems: Vec<_> = compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
+                let messages: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+                let code = problems.first().map_or(Code::StepRefused, |problem| problem.code);
+                Err(StepError::new(code, format!("invalid workflow definition: {}", messages.join("; "))))
+            }
+        }
+    }
+
+    /// Runs a definition as a run of its own, or finds the run that an earlier send of this step started.
+    async fn run(&self, bundle: Bundle, inputs: Value, agent: Option<String>, context: &Context) -> Result<Ended, StepError> {
+        let plan = plan_of(&bundle)?;
+        let depth = context.depth + 1;
+        let limits = plan.limits.clone();
+        if depth > limits.subflow_depth {
+            let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
+            return Err(StepError::new(Code::LimitSubflow, message));
+        }
+        let Some(engine) = self.engine.get() else {
+            return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
+        };
+        let id = id_of(&context.key);
+        let state = match self.store.read(id, 0).await {
+            Ok(records) => {
+                let state = RunState::of(records.iter().map(|record| &**record));
+                if state.status.is_final() {
+                    state
+                } else {
+                    let resumed = plan.clone();
+                    engine.resume(id, async |_| Ok(resumed)).await?.drive().await.state
+                }
+            }
+            Err(_) => {
+                let hash = self.store.keep_bundle(&bundle.text()?);
+                let owner = context.owner.to_string();
+                let start = Start { plan: plan.clone(), bundle: hash, inputs, owner, agent, limits, depth, id: Some(id) };
+                engine.start(start)?.drive().await.state
+            }
+        };
+        match (&state.error, state.status) {
+            (_, Status::Succeeded) => Ok(Ended { plan, state }),
+            (Some(error), _) => Err(error.clone()),
+            (None, status) => {
+                let message = format!("the workflow's run {id} is {}", status.name());
+                Err(StepError::new(Code::FunctionFailed, message))
+            }
+        }
+    }
+
+    fn find(&self, id: &str) -> Result<WorkflowRow, StepError> {
+        let found = self.store.workflows()?.into_iter().find(|workflow| workflow.id == id);
+        found.ok_or_else(|| StepError::new(Code::WorkflowNotFound, steps::not_found(id)))
+    }
+
+    async fn create(&self, arguments: &Map, context: &Context) -> Result<Value, StepError> {
+        let definition: Value = match arguments.get("workflow") {
+            Some(definition) => definition.clone(),
+            None => arguments.clone().into(),
+        };
+        let text = render::json(&definition);
+        self.bundle_of("workflow.json", &text)?;
+        let given = definition.get("id").and_then(Value::as_str).map(str::to_owned);
+        let id = given.unwrap_or_else(|| id_of(&context.key).to_string());
+        let row = WorkflowRow { id: id.clone(), created_at: SystemClock.now_ms(), definition: text };
+        self.store.put_workflow(row).await?;
+        Ok(Value::map([("id", Value::from(id))]))
+    }
+
+    async fn run_stored(&self, arguments: &Map, context: &Context) -> Result<Value, StepError> {
+        let id = required(arguments, "workflowId")?;
+        let row = self.find(&id)?;
+        let bundle = self.bundle_of(&format!("{id}.json"), &row.definition)?;
+        let agent = arguments.get("agentId").and_then(Value::as_str).map(str::to_owned);
+        let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
+        let input = arguments.get("input").cloned().unwrap_or_default();
+        let ended = self.run(bundle, input, agent, context).await?;
+        Ok(present(&ended.plan, &ended.state).result)
+    }
+
+    fn list(&self) -> Result<Value, StepError> {
+        let entry = |row: WorkflowRow| {
+            let definition = flowloom_core::json::parse_value(&row.definition).unwrap_or_default();
+            let mut map = definition.as_map().cloned().unwrap_or_default();
+            map.insert("id".into(), row.id.as_str().into());
+            map.insert("createdAt".into(), (row.created_at as i64).into());
+            Value::map([("key", Value::from(row.id)), ("value", map.into())])
+        };
+        Ok(Value::list(self.store.workflows()?.into_iter().map(entry).collect()))
+    }
+
+    async fn history(&self, arguments: &Map) -> Result<Value, StepError> {
+        let workflow = required(arguments, "workflowId")?;
+        let mut runs = Vec::new();
+        for row in self.store.runs(HISTORY)?.into_iter().rev().filter(|row| row.format == "steps") {
+            let records = self.store.read(row.id, 0).await?;
+            let state = RunState::of(records.iter().map(|record| &**record));
+            let Some(created) = &state.created else { continue };
+            let plan = plan_of(&Bundle::parse(&self.store.bundle(created.bundle)?)?)?;
+            runs.push((row.id.to_string(), steps::run_record(&plan, &state)));
+        }
+        let bounds = steps::runs::bounds(arguments.get("limit"), arguments.get("offset"));
+        Ok(steps::runs::page(&runs, &workflow, bounds))
+    }
+}
+
+struct Ended {
+    plan: Arc<Plan>,
+    state: RunState,
+}
+
+/// The id of the run that a step starts: the same for every send of that step.
+fn id_of(key: &str) -> RunId {
+    let hash = Hash::of(key.as_bytes());
+    let mut random = [0; 10];
+    random.copy_from_slice(&hash.bytes()[..10]);
+    // The time part is free; 48 bits of the hash keep such ids apart like any others.
+    let time = hash.bytes()[10..16].iter().fold(0u64, |time, byte| (time << 8) | u64::from(*byte));
+    RunId::new(time, random)
+}
+
+fn required(arguments: &Map, name: &str) -> Result<String, StepError> {
+    match arguments.get(name) {
+        Some(value) => Ok(render::text(value, render::Style::Json)),
+        None => Err(StepError::new(Code::ArgumentMissing, format!("the argument {name} is missing"))),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Operation {
+    Create,
+    Run,
+    List,
+    Runs,
+}
+
+struct BuiltIn {
+    host: Arc<Host>,
+    operation: Operation,
+}
+
+impl NativeFunction for BuiltIn {
+    fn class(&self, _request: &CallRequest) -> EffectClass {
+        EffectClass::AtLeastOnce
+    }
+
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+        Box::pin(async move {
+            let arguments = request.payload.arguments("workflowId").names_only();
+            match self.operation {
+                Operation::Create => self.host.create(&arguments, context).await,
+                Operation::Run => self.host.run_stored(&arguments, context).await,
+                Operation::List => self.host.list(),
+                Operation::Runs => self.host.history(&arguments).await,
+            }
+        })
+    }
+}
+
+/// The workflow functions that every installation has.
+pub(crate) fn built_in(host: &Arc<Host>) -> Vec<(&'static str, FunctionConfig)> {
+    let function = |operation| FunctionConfig::Native(Arc::new(BuiltIn { host: host.clone(), operation }));
+    vec![
+        ("workflow::create", function(Operation::Create)),
+        ("workflow::run", function(Operation::Run)),
+        ("workflow::list", function(Operation::List)),
+        ("workflow::runs", function(Operation::Runs)),
+    ]
+}
+
+/// A definition file as a function: its input is the payload, its result the run's output.
+struct FileFunction {
+    host: Arc<Host>,
+    file: String,
+    effect: Option<EffectClass>,
+}
+
+/// The function that runs a file of the bundle.
+pub(crate) fn of_file(host: &Arc<Host>, file: &str, effect: Option<EffectClass>) -> FunctionConfig {
+    FunctionConfig::Native(Arc::new(FileFunction { host: host.clone(), file: file.to_owned(), effect }))
+}
+
+impl NativeFunction for FileFunction {
+    fn class(&self, _request: &CallRequest) -> EffectClass {
+        self.effect.unwrap_or(EffectClass::AtLeastOnce)
+    }
+
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+        Box::pin(async move {
+            let text = self.host.bundle.files.get(&self.file).cloned().unwrap_or_default();
+            let bundle = self.host.bundle_of(&self.file, &text)?;
+            let inputs = input_of(&request.payload);
+            let agent = context.agent.as_deref().map(str::to_owned);
+            let ended = self.host.run(bundle, inputs, agent, context).await?;
+            Ok(present(&ended.plan, &ended.state).output)
+        })
+    }
+}
+
+/// What a workflow is given: the caller's input if it is an object, else the prompt.
+fn input_of(payload: &Payload) -> Value {
+    match payload.get("input") {
+        Some(input @ Value::Map(_)) => input,
+        _ => payload.get("prompt").unwrap_or_default(),
+    }
+}
