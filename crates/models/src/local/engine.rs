@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use candle_core::quantized::gguf_file::Content;
 use flowloom_core::request::{Message, ToolDeclaration};
 
-use super::llama::{Llama, Session};
+use super::llama::{self, Llama, Session};
 use super::sampler::Sampler;
 use super::template::Template;
 use super::text::Answer;
@@ -77,6 +77,12 @@ impl Engine {
         let weights =
             Llama::new(&content, &mut reader).map_err(|error| format!("its weights cannot be read: {error}"))?;
         Ok(Engine { weights, vocabulary, template })
+    }
+
+    /// The window of a file that is not loaded.
+    pub(crate) fn window_of(path: &Path) -> Option<u64> {
+        let mut reader = BufReader::with_capacity(1 << 20, File::open(path).ok()?);
+        Some(llama::window(&Content::read(&mut reader).ok()?) as u64)
     }
 
     /// Tokens that prompt and answer may have together.
