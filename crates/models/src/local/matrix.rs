@@ -126,7 +126,8 @@ pub(crate) fn dot_floats(left: &[f32], right: &[f32]) -> f32 {
     let mut sums = [0f32; LANES];
     for (left, right) in left.as_chunks::<LANES>().0.iter().zip(right.as_chunks::<LANES>().0) {
         for lane in 0..LANES {
-            sums[lane] = left[lane].mul_add(right[lane], sums[lane]);
+            // Not `mul_add`, which is a function call on processors without that instruction.
+            sums[lane] += left[lane] * right[lane];
         }
     }
     let done = left.len() / LANES * LANES;
