@@ -112,6 +112,17 @@ impl Engine {
     pub(crate) fn speak(
         &self,
         prompt: &[u32],
+        wish: Wish,
+        stop: &AtomicBool,
+        show: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Spoken, Silence> {
+        // As one of rayon's threads, or each of the many products would be a visitor's and wake a thread for itself.
+        rayon::scope(|_| self.speak_here(prompt, wish, stop, show))
+    }
+
+    fn speak_here(
+        &self,
+        prompt: &[u32],
         mut wish: Wish,
         stop: &AtomicBool,
         show: &mut dyn FnMut(&str),
