@@ -179,7 +179,7 @@ impl Model for Models {
 
     fn window(&self, model: &str) -> u64 {
         match model.split_once(':') {
-            Some(("local", _)) => local::WINDOW,
+            Some(("local", name)) => self.local.window(name),
             Some(("scripted", _)) => SCRIPTED_WINDOW,
             _ => self.figures(model).map_or(UNKNOWN_WINDOW, |figures| figures.window),
         }

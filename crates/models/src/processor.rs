@@ -17,8 +17,8 @@ pub fn check_processor() -> Result<(), String> {
 /// Advice if the program was compiled without instructions that this processor has and the local model gains from.
 pub fn processor_hint() -> Option<String> {
     (has_avx2() && !cfg!(target_feature = "avx2")).then(|| {
-        "this program was built without AVX2, so the local model is about 2.5 times slower than it could be here; build \
-         it with RUSTFLAGS=\"-C target-cpu=native\" or \"-C target-cpu=x86-64-v3\""
+        "this program was built without AVX2, so the local model is much slower than it could be here; build it \
+         with RUSTFLAGS=\"-C target-cpu=native\" or \"-C target-cpu=x86-64-v3\""
             .to_owned()
     })
 }

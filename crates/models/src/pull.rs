@@ -149,6 +149,16 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs the network; scripts/fetch-model.sh is what CI runs"]
+    fn the_model_can_be_fetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = pull(folder.path()).unwrap();
+        assert!(is_whole(&file));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+        assert_eq!(pull(folder.path()).unwrap(), file);
+    }
+
+    #[test]
     fn only_the_right_bytes_count() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("model.gguf");

@@ -28,9 +28,12 @@ fn resolve(default: Option<&str>, aliases: &[(&str, &str)], named: Option<&str>)
     Models::new(settings(default, aliases), environment(KEYS)).resolve(named)
 }
 
+/// Default, aliases, what the step names, and the choice.
+type Row = (Option<&'static str>, &'static [(&'static str, &'static str)], Option<&'static str>, &'static str);
+
 #[test]
 fn names_defaults_and_aliases() {
-    let table: &[(Option<&str>, &[(&str, &str)], Option<&str>, &str)] = &[
+    let table: &[Row] = &[
         (None, &[], Some("openai:gpt-4o"), "openai:gpt-4o"),
         (None, &[], Some("gpt-4o"), "openai:gpt-4o"),
         (None, &[], Some(" claude-sonnet-4-5 "), "anthropic:claude-sonnet-4-5"),

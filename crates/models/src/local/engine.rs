@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use candle_core::quantized::gguf_file::Content;
 use flowloom_core::request::{Message, ToolDeclaration};
 
-use super::llama::{Llama, Session};
+use super::llama::{self, Llama, Session};
 use super::sampler::Sampler;
 use super::template::Template;
 use super::text::Answer;
@@ -79,6 +79,12 @@ impl Engine {
         Ok(Engine { weights, vocabulary, template })
     }
 
+    /// The window of a file that is not loaded.
+    pub(crate) fn window_of(path: &Path) -> Option<u64> {
+        let mut reader = BufReader::with_capacity(1 << 20, File::open(path).ok()?);
+        Some(llama::window(&Content::read(&mut reader).ok()?) as u64)
+    }
+
     /// Tokens that prompt and answer may have together.
     pub(crate) fn window(&self) -> usize {
         self.weights.window()
@@ -104,6 +110,17 @@ impl Engine {
 
     /// Answers a prompt. Looks at `stop` before every token.
     pub(crate) fn speak(
+        &self,
+        prompt: &[u32],
+        wish: Wish,
+        stop: &AtomicBool,
+        show: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Spoken, Silence> {
+        // As one of rayon's threads, or each of the many products would be a visitor's and wake a thread for itself.
+        rayon::scope(|_| self.speak_here(prompt, wish, stop, show))
+    }
+
+    fn speak_here(
         &self,
         prompt: &[u32],
         mut wish: Wish,

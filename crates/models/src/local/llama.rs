@@ -6,6 +6,7 @@
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
+use candle_core::quantized::QTensor;
 use candle_core::quantized::gguf_file::Content;
 use candle_core::{Device, Result, Tensor};
 use rayon::prelude::*;
@@ -74,9 +75,11 @@ impl Llama {
             // The same weights read words and choose them.
             Err(_) => embeddings.clone(),
         };
-        let norm = floats(&take("output_norm.weight")?)?;
-        let layers = (0..need("llama.block_count")?).map(|index| layer(index, &mut take)).collect::<Result<_>>()?;
-        let window = number(file, "llama.context_length").map_or(2048, |length| length as usize).min(MOST_POSITIONS);
+        let norm = floats(&take("output_norm.weight")?, width)?;
+        let layers = (0..need("llama.block_count")?)
+            .map(|index| layer(index, (width, key_heads * turned), &mut take))
+            .collect::<Result<_>>()?;
+        let window = window(file);
         let float = |key: &str| file.metadata.get(key).and_then(|value| value.to_f32().ok());
         let turns = positions(turned, float("llama.rope.freq_base").unwrap_or(10_000.0), window);
         let epsilon = float("llama.attention.layer_norm_rms_epsilon").unwrap_or(1e-5);
@@ -148,23 +151,20 @@ impl Llama {
         }
         let seen = start + count;
         let shared = self.heads / self.key_heads;
-        let part = |cache: &'_ [f32], head: usize| -> Vec<f32> {
-            cache[head * session.capacity * size..][..seen * size].to_vec()
-        };
+        let stride = session.capacity * size;
+        let of = |head: usize| head * stride..head * stride + seen * size;
         let mixed = if count == 1 {
             let mut mixed = vec![0.0; self.width];
-            let work = mixed.chunks_mut(size).zip(query.chunks(size)).enumerate();
-            let work: Vec<_> = work.collect();
-            work.into_par_iter().with_min_len(self.heads.div_ceil(rayon::current_num_threads())).for_each(
-                |(head, (mixed, query))| {
-                    let at = head / shared * session.capacity * size;
-                    look_back(query, &keys[at..at + seen * size], &values[at..at + seen * size], mixed);
-                },
-            );
+            let heads: Vec<_> = mixed.chunks_mut(size).zip(query.chunks(size)).enumerate().collect();
+            let share = self.heads.div_ceil(rayon::current_num_threads());
+            heads.into_par_iter().with_min_len(share).for_each(|(head, (mixed, query))| {
+                let place = of(head / shared);
+                look_back(query, &keys[place.clone()], &values[place], mixed);
+            });
             mixed
         } else {
             let gather = |cache: &[f32]| {
-                let heads: Vec<f32> = (0..self.key_heads).flat_map(|head| part(cache, head)).collect();
+                let heads: Vec<f32> = (0..self.key_heads).flat_map(|head| &cache[of(head)]).copied().collect();
                 Tensor::from_vec(heads, (self.key_heads, seen, size), &Device::Cpu)
             };
             self.look_back_together(&query, &gather(keys)?, &gather(values)?, start, count)?
@@ -212,23 +212,41 @@ impl Llama {
     }
 }
 
-fn layer(index: usize, take: &mut impl FnMut(&str) -> Result<candle_core::quantized::QTensor>) -> Result<Layer> {
-    let mut part = |name: &str| take(&format!("blk.{index}.{name}.weight"));
-    Ok(Layer {
-        attention_norm: floats(&part("attn_norm")?)?,
-        query: Matrix::new(&part("attn_q")?)?,
-        key: Matrix::new(&part("attn_k")?)?,
-        value: Matrix::new(&part("attn_v")?)?,
-        output: Matrix::new(&part("attn_output")?)?,
-        mlp_norm: floats(&part("ffn_norm")?)?,
-        gate: Matrix::new(&part("ffn_gate")?)?,
-        up: Matrix::new(&part("ffn_up")?)?,
-        down: Matrix::new(&part("ffn_down")?)?,
-    })
+/// Tokens that a model may see at once.
+pub(super) fn window(file: &Content) -> usize {
+    number(file, "llama.context_length").map_or(2048, |length| length as usize).min(MOST_POSITIONS)
 }
 
-fn floats(source: &candle_core::quantized::QTensor) -> Result<Vec<f32>> {
-    source.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1()
+/// Reads one layer; its matrices must fit each other, since nothing later asks again.
+fn layer(
+    index: usize,
+    (width, key_width): (usize, usize),
+    take: &mut impl FnMut(&str) -> Result<QTensor>,
+) -> Result<Layer> {
+    let mut part = |name: &str| take(&format!("blk.{index}.{name}.weight"));
+    let gate = Matrix::new(&part("ffn_gate")?)?;
+    let inner = gate.rows();
+    let mut matrix = |name: &str, rows: usize, columns: usize| {
+        let source = part(name)?;
+        match source.shape().dims2()? {
+            found if found == (rows, columns) => Matrix::new(&source),
+            found => candle_core::bail!("`{name}` of layer {index} has the shape {found:?}, not {:?}", (rows, columns)),
+        }
+    };
+    let (query, key) = (matrix("attn_q", width, width)?, matrix("attn_k", key_width, width)?);
+    let (value, output) = (matrix("attn_v", key_width, width)?, matrix("attn_output", width, width)?);
+    let (up, down) = (matrix("ffn_up", inner, width)?, matrix("ffn_down", width, inner)?);
+    let attention_norm = floats(&part("attn_norm")?, width)?;
+    let mlp_norm = floats(&part("ffn_norm")?, width)?;
+    Ok(Layer { attention_norm, query, key, value, output, mlp_norm, gate, up, down })
+}
+
+fn floats(source: &QTensor, count: usize) -> Result<Vec<f32>> {
+    let floats = source.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
+    if floats.len() != count {
+        candle_core::bail!("a list of {} numbers should have {count}", floats.len());
+    }
+    Ok(floats)
 }
 
 /// Cosine and sine of every position and pair, side by side.

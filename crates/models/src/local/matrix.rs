@@ -15,7 +15,7 @@ const LANES: usize = 16;
 /// From this many rows of input on, weights are unpacked once and multiplied as floats, which pays for itself.
 const FLOAT_ROWS: usize = 16;
 /// Weights below which another thread costs more than it brings.
-const WORTH_A_THREAD: usize = 1 << 17;
+const WORTH_A_THREAD: usize = 1 << 19;
 
 /// A matrix, one row for each output.
 pub(crate) struct Matrix {
@@ -113,9 +113,9 @@ fn dot(left: &[i8], left_scales: &[f32], right: &[i8], right_scales: &[f32]) -> 
     let blocks = left.as_chunks::<BLOCK>().0.iter().zip(right.as_chunks::<BLOCK>().0);
     for ((left, right), (a, b)) in blocks.zip(left_scales.iter().zip(right_scales)) {
         let scale = a * b;
-        for lane in 0..LANES {
+        for (lane, sum) in sums.iter_mut().enumerate() {
             let product = |at: usize| i32::from(left[at]) * i32::from(right[at]);
-            sums[lane] += (product(2 * lane) + product(2 * lane + 1)) as f32 * scale;
+            *sum += (product(2 * lane) + product(2 * lane + 1)) as f32 * scale;
         }
     }
     sums.iter().sum()
@@ -126,7 +126,8 @@ pub(crate) fn dot_floats(left: &[f32], right: &[f32]) -> f32 {
     let mut sums = [0f32; LANES];
     for (left, right) in left.as_chunks::<LANES>().0.iter().zip(right.as_chunks::<LANES>().0) {
         for lane in 0..LANES {
-            sums[lane] = left[lane].mul_add(right[lane], sums[lane]);
+            // Not `mul_add`, which is a function call on processors without that instruction.
+            sums[lane] += left[lane] * right[lane];
         }
     }
     let done = left.len() / LANES * LANES;

@@ -24,8 +24,8 @@ use sampler::Sampler;
 
 /// Largest answer when the request does not say: a small model has said what it knows by then.
 pub(crate) const DEFAULT_MAX_TOKENS: u64 = 512;
-/// Window to assume for a file that is not loaded: what the engine supports at most.
-pub(crate) const WINDOW: u64 = 8192;
+/// Window of the default model.
+const WINDOW: u64 = 8192;
 /// Nucleus for requests with a temperature but without `top_p`.
 const DEFAULT_TOP_P: f64 = 0.95;
 
@@ -36,12 +36,13 @@ type Slot = Arc<tokio::sync::Mutex<Option<Engine>>>;
 pub(crate) struct Local {
     folder: PathBuf,
     slots: Mutex<BTreeMap<PathBuf, Slot>>,
+    windows: Mutex<BTreeMap<PathBuf, u64>>,
 }
 
 impl Local {
     /// Models from `folder`.
     pub(crate) fn new(folder: PathBuf) -> Local {
-        Local { folder, slots: Mutex::default() }
+        Local { folder, slots: Mutex::default(), windows: Mutex::default() }
     }
 
     /// Where names are looked up.
@@ -61,6 +62,16 @@ impl Local {
             _ => "",
         };
         Err(StepError::new(Code::ModelFileMissing, format!("there is no model file {}{advice}", file.display())))
+    }
+
+    /// Tokens that a prompt and its answer may have together, as the file says.
+    pub(crate) fn window(&self, name: &str) -> u64 {
+        if name == crate::pull::NAME {
+            return WINDOW;
+        }
+        let Ok(file) = self.file(name) else { return WINDOW };
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        *windows.entry(file).or_insert_with_key(|file| Engine::window_of(file).unwrap_or(WINDOW))
     }
 
     /// Asks a model.

@@ -41,9 +41,12 @@ impl Sampler {
     }
 
     fn draw(&mut self, scores: &[f32]) -> u32 {
-        let mut order: Vec<u32> = (0..scores.len() as u32).collect();
+        let best = f64::from(scores.iter().fold(f32::NEG_INFINITY, |best, score| best.max(*score)));
+        // What is a billion times less likely than the best is not worth sorting.
+        let floor = best - 20.0 * self.temperature;
+        let mut order: Vec<u32> =
+            (0..scores.len() as u32).filter(|token| f64::from(scores[*token as usize]) >= floor).collect();
         order.sort_unstable_by(|a, b| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b)));
-        let best = order.first().map_or(0.0, |token| f64::from(scores[*token as usize]));
         let weight = |token: &u32| ((f64::from(scores[*token as usize]) - best) / self.temperature).exp();
         let total: f64 = order.iter().map(weight).sum();
         // Nucleus: the fewest likeliest tokens that together reach `top_p`.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use candle_core::quantized::gguf_file::{Content, Value};
-use tokenizers::models::bpe::BPE;
+use tokenizers::models::bpe::{BPE, Vocab};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
 use tokenizers::pre_tokenizers::sequence::Sequence;
@@ -47,12 +47,9 @@ impl Vocabulary {
             .map(|merge| merge.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())))
             .collect::<Option<Vec<_>>>()
             .ok_or("its list of merges is damaged")?;
-        let vocabulary: HashMap<String, u32> = tokens.iter().cloned().zip(0..).collect();
+        let vocabulary: Vocab = tokens.iter().cloned().zip(0..).collect();
         let bpe = BPE::builder()
-            .vocab_and_merges(
-                vocabulary.into_iter().collect::<Vec<_>>().into_iter().collect::<tokenizers::models::bpe::Vocab>(),
-                merges,
-            )
+            .vocab_and_merges(vocabulary, merges)
             .build()
             .map_err(|error| format!("its tokenizer cannot be built: {error}"))?;
         let mut tokenizer = Tokenizer::new(bpe);

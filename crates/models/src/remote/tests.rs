@@ -100,6 +100,19 @@ fn request(model: &str) -> GenerateRequest {
     }
 }
 
+fn context(shown: Arc<Shown>) -> Context {
+    Context {
+        run: RunId::new(0, [0; 10]),
+        path: Path::root(),
+        attempt: 1,
+        key: "the-key-of-this-attempt".to_owned(),
+        owner: "local".into(),
+        agent: None,
+        depth: 0,
+        deltas: shown,
+    }
+}
+
 async fn serve(listener: TcpListener, acts: Vec<Act>, requests: Arc<Mutex<Vec<String>>>) {
     let mut open = Vec::new();
     for act in acts {
@@ -148,16 +161,7 @@ async fn run_with(request: GenerateRequest, acts: Vec<Act>, settings: ModelSetti
     let mut models = Models::new(settings, Arc::new(environment));
     let (pauses, shown) = (Arc::new(Pauses::default()), Arc::new(Shown::default()));
     models.remote.pause = pauses.clone();
-    let context = Context {
-        run: RunId::new(0, [0; 10]),
-        path: Path::root(),
-        attempt: 1,
-        key: "the-key-of-this-attempt".to_owned(),
-        owner: "local".into(),
-        agent: None,
-        depth: 0,
-        deltas: shown.clone(),
-    };
+    let context = context(shown.clone());
     let result = models.generate(&request, &context).await;
     server.abort();
     let requests = requests.lock().unwrap().clone();
@@ -277,20 +281,32 @@ async fn nobody_listening_is_tried_again() {
     );
     let pauses = Arc::new(Pauses::default());
     models.remote.pause = pauses.clone();
-    let context = Context {
-        run: RunId::new(0, [0; 10]),
-        path: Path::root(),
-        attempt: 1,
-        key: "k".to_owned(),
-        owner: "local".into(),
-        agent: None,
-        depth: 0,
-        deltas: Arc::new(Shown::default()),
-    };
+    let context = context(Arc::new(Shown::default()));
     let error = models.generate(&request("openai:m"), &context).await.unwrap_err();
     assert_eq!((error.code, error.retry), (Code::ModelFailed, Retry::Maybe));
     assert!(!error.message.contains(KEY), "{}", error.message);
     assert_eq!(pauses.0.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_dropped_call_closes_its_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let models = Models::new(
+        ModelSettings::default(),
+        Arc::new(move |name: &str| (name == "OPENAI_BASE_URL").then(|| address.clone())),
+    );
+    let (request, context) = (request("openai:m"), context(Arc::new(Shown::default())));
+    let mut socket = {
+        let mut call = models.generate(&request, &context);
+        tokio::select! {
+            _ = &mut call => panic!("nobody answers"),
+            accepted = listener.accept() => accepted.unwrap().0,
+        }
+    };
+    let mut sent = Vec::new();
+    let closed = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut sent)).await;
+    assert!(closed.is_ok(), "the connection stays open");
 }
 
 #[tokio::test]
