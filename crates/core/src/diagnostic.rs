@@ -126,13 +126,16 @@ pub fn apply_fixes(source: &str, diagnostics: &[Diagnostic]) -> (String, usize) 
     (out, applied)
 }
 
-/// The candidate nearest to `name`, if it is near enough to be meant (edit distance at most a third of its length).
+/// The candidate nearest to `name`, if it is near enough to be meant: two edits, or a third of a long name.
 pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     candidates
         .into_iter()
         .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.chars().count().max(3) / 3)
+        .filter(|(distance, candidate)| {
+            let length = candidate.chars().count();
+            *distance <= if length < 4 { 1 } else { (length / 3).max(2) }
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::event::{Event, Record, RunCreated};
+use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::request::PythonRequest;
@@ -18,8 +18,8 @@ use flowloom_runtime::effects::{self, Context, Effects, Reply};
 use flowloom_runtime::journal::Journal;
 use flowloom_store::Store;
 use flowloom_tools::{
-    Capabilities, EgressPolicy, FunctionConfig, HttpClient, HttpFunction, HttpLimits, PageScraper, Registry, Secrets, secrets::read_text,
-
+    Capabilities, EgressPolicy, FunctionConfig, HttpClient, HttpFunction, HttpLimits, PageScraper, Registry, Secrets,
+    secrets::read_text,
 };
 
 use crate::bundle::Bundle;
@@ -88,8 +88,7 @@ impl App {
                 if let Some(method) = &function.method {
                     http.method.clone_from(method);
                 }
-                http.headers =
-                    function.headers.iter().map(|(name, value)| (name.clone(), read_text(value))).collect();
+                http.headers = function.headers.iter().map(|(name, value)| (name.clone(), read_text(value))).collect();
                 http.effect = function.effect;
                 http.timeout_ms = function.timeout_ms.or(http.timeout_ms);
                 Ok(FunctionConfig::Http(http))
@@ -103,7 +102,12 @@ impl App {
     }
 
     /// The bundle of a new run of a file.
-    pub(crate) fn bundle(&self, file: &str, text: String, format: flowloom_core::plan::Format) -> Result<Bundle, StepError> {
+    pub(crate) fn bundle(
+        &self,
+        file: &str,
+        text: String,
+        format: flowloom_core::plan::Format,
+    ) -> Result<Bundle, StepError> {
         let mut files = BTreeMap::from([(file.to_owned(), text)]);
         for function in self.config.functions.values() {
             if let Some(workflow) = &function.workflow {
@@ -138,7 +142,7 @@ impl App {
         };
         let bundle = Bundle::parse(&self.store.bundle(created.bundle)?)?;
         let plan = plan_of(&bundle)?;
-        Ok(Opened { id, records, created: *created, bundle, plan })
+        Ok(Opened { id, records, bundle, plan })
     }
 }
 
@@ -146,7 +150,6 @@ impl App {
 pub(crate) struct Opened {
     pub(crate) id: RunId,
     pub(crate) records: Vec<Arc<Record>>,
-    pub(crate) created: RunCreated,
     pub(crate) bundle: Bundle,
     pub(crate) plan: Arc<Plan>,
 }

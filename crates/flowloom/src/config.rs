@@ -119,15 +119,13 @@ impl Config {
             (file.data_dir, &origin),
             default_data_dir,
         )?;
-        let durability = pick(
-            None,
-            "",
-            ("FLOWLOOM_DURABILITY", |text| Some(text.to_owned())),
-            (file.durability, &origin),
-            || "normal".to_owned(),
-        )?;
+        let durability =
+            pick(None, "", ("FLOWLOOM_DURABILITY", |text| Some(text.to_owned())), (file.durability, &origin), || {
+                "normal".to_owned()
+            })?;
         let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| {
-            let message = format!("durability is full, normal or off, not {:?} ({})", durability.value, durability.origin);
+            let message =
+                format!("durability is full, normal or off, not {:?} ({})", durability.value, durability.origin);
             StepError::new(Code::ConfigInvalid, message)
         })?;
         let default_model = pick(
@@ -174,9 +172,8 @@ fn pick<T>(
     }
     let (variable, parse) = environment;
     if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
-        let value = parse(&text).ok_or_else(|| {
-            StepError::new(Code::ConfigInvalid, format!("{variable} cannot be {text:?}"))
-        })?;
+        let value = parse(&text)
+            .ok_or_else(|| StepError::new(Code::ConfigInvalid, format!("{variable} cannot be {text:?}")))?;
         return Ok(Setting { value, origin: format!("${variable}") });
     }
     Ok(match file {

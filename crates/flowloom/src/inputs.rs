@@ -49,8 +49,8 @@ fn pair(text: &str) -> Result<(&str, Value), Failure> {
         return Err(Failure::usage(format!("-i takes name=value, name=@file or name:=JSON, not {text:?}")));
     };
     if let Some(name) = name.strip_suffix(':') {
-        let value = parse_value(value)
-            .map_err(|error| Failure::usage(format!("the value of {name} is not JSON: {error}")))?;
+        let value =
+            parse_value(value).map_err(|error| Failure::usage(format!("the value of {name} is not JSON: {error}")))?;
         return Ok((name, value));
     }
     match value.strip_prefix('@') {
@@ -108,7 +108,10 @@ mod tests {
     fn bounds_are_read() {
         let mut limits = Limits::default();
         budget("tokens=500, usd=0.25,steps=3,time=1.5s", &mut limits).expect("valid");
-        assert_eq!((limits.tokens, limits.micro_usd, limits.steps, limits.time_ms), (Some(500), Some(250_000), 3, Some(1500)));
+        assert_eq!(
+            (limits.tokens, limits.micro_usd, limits.steps, limits.time_ms),
+            (Some(500), Some(250_000), 3, Some(1500))
+        );
         assert!(budget("tokens=-1", &mut limits).is_err());
         assert!(budget("minutes=3", &mut limits).is_err());
     }

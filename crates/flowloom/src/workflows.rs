@@ -18,8 +18,8 @@ use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{compile, present, steps};
-use flowloom_runtime::effects::{Clock as _, Context, Reply};
 use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::{Clock as _, Context, Reply};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::{Engine, Start};
 use flowloom_store::{Store, WorkflowRow};
@@ -66,7 +66,13 @@ impl Host {
     }
 
     /// Runs a definition as a run of its own, or finds the run that an earlier send of this step started.
-    async fn run(&self, bundle: Bundle, inputs: Value, agent: Option<String>, context: &Context) -> Result<Ended, StepError> {
+    async fn run(
+        &self,
+        bundle: Bundle,
+        inputs: Value,
+        agent: Option<String>,
+        context: &Context,
+    ) -> Result<Ended, StepError> {
         let plan = plan_of(&bundle)?;
         let depth = context.depth + 1;
         let limits = plan.limits.clone();
@@ -91,7 +97,8 @@ impl Host {
             Err(_) => {
                 let hash = self.store.keep_bundle(&bundle.text()?);
                 let owner = context.owner.to_string();
-                let start = Start { plan: plan.clone(), bundle: hash, inputs, owner, agent, limits, depth, id: Some(id) };
+                let start =
+                    Start { plan: plan.clone(), bundle: hash, inputs, owner, agent, limits, depth, id: Some(id) };
                 engine.start(start)?.drive().await.state
             }
         };
@@ -197,7 +204,7 @@ struct BuiltIn {
 }
 
 impl NativeFunction for BuiltIn {
-    fn class(&self, _request: &CallRequest) -> EffectClass {
+    fn class(&self) -> EffectClass {
         EffectClass::AtLeastOnce
     }
 
@@ -238,7 +245,7 @@ pub(crate) fn of_file(host: &Arc<Host>, file: &str, effect: Option<EffectClass>)
 }
 
 impl NativeFunction for FileFunction {
-    fn class(&self, _request: &CallRequest) -> EffectClass {
+    fn class(&self) -> EffectClass {
         self.effect.unwrap_or(EffectClass::AtLeastOnce)
     }
 

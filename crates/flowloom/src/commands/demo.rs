@@ -6,9 +6,9 @@ use std::time::Instant;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
-use flowloom_core::value::Value;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::value::Value;
 use flowloom_formats::{Sources, compile, present};
 use flowloom_runtime::Start;
 use tokio::net::TcpListener;
@@ -97,7 +97,8 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
         id: None,
     };
     let run = engine.start(start)?;
-    let shown = progress::follow(run.subscribe(), engine.journal().clone(), run.id(), &OutputArgs::default(), global.json);
+    let shown =
+        progress::follow(run.subscribe(), engine.journal().clone(), run.id(), &OutputArgs::default(), global.json);
     let shown = tokio::spawn(shown);
     let started = Instant::now();
     let outcome = run.drive().await;

@@ -47,10 +47,8 @@ pub(crate) fn import(file: &Path, out: Option<&Path>) -> Outcome {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", file.display())))?;
     let Some(definition) = flow::unwrap_item(&text) else {
-        let message = format!(
-            "{} is no community hub item: it has no item.flow that holds a flow as JSON text",
-            file.display()
-        );
+        let message =
+            format!("{} is no community hub item: it has no item.flow that holds a flow as JSON text", file.display());
         return Err(Failure::usage(message));
     };
     // The stored form has no line break at its end.

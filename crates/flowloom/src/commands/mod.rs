@@ -19,10 +19,8 @@ use crate::report;
 /// Runs a command; its exit code.
 pub(crate) async fn run(cli: Cli) -> u8 {
     let json = cli.global.json;
-    let is_run = matches!(
-        cli.command,
-        Command::Run(_) | Command::Resume { .. } | Command::Answer(_) | Command::Resolve(_)
-    );
+    let is_run =
+        matches!(cli.command, Command::Run(_) | Command::Resume { .. } | Command::Answer(_) | Command::Resolve(_));
     match dispatch(cli).await {
         Ok(exit) => exit,
         Err(Failure { exit, error }) => {
