@@ -1,1 +1,1 @@
-//! Placeholder.
+//! Holds the house to its plan: see `tests/`.

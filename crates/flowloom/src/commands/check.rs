@@ -7,6 +7,9 @@ use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::source::{self, Source};
 
+/// Rounds of mending at most.
+const ROUNDS: u32 = 10;
+
 pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
     let config = Config::load(global)?;
     let format = source::format(arguments.format.as_deref())?;
@@ -15,7 +18,11 @@ pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
     let mut sources: Vec<Source> = arguments.files.iter().map(load).collect();
     if arguments.fix {
         for (path, source) in arguments.files.iter().zip(&mut sources) {
-            if mend(path, source)? {
+            // Mending one thing can bring another to light: a block whose type was misspelt has never been read.
+            for _ in 0..ROUNDS {
+                if !mend(path, source)? {
+                    break;
+                }
                 *source = load(path);
             }
         }

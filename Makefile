@@ -1,0 +1,32 @@
+# The front door. Every target sets up what it needs.
+
+CARGO ?= cargo
+NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
+
+.PHONY: help demo test lint bench model release
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: model release  ## Run the bundled examples on the local model
+	@target/release/flowloom demo
+
+release:
+	$(CARGO) build --release --locked -p flowloom
+
+model:  ## Fetch the local model into the cache (about 100 MB, once)
+	@scripts/fetch-model.sh
+
+lint:  ## Formatting and lints, as in CI
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+test: model lint  ## Everything CI does
+ifeq ($(NEXTEST),yes)
+	$(CARGO) nextest run --locked --workspace --no-fail-fast
+else
+	$(CARGO) test --locked --workspace --no-fail-fast
+endif
+
+bench: model release  ## Measure the engine beside the machine's floor
+	$(CARGO) run --release --locked -p bench

@@ -1,0 +1,228 @@
+//! The commands as a person uses them: outputs, exit codes, bad input.
+
+mod support;
+
+use support::{Place, Server, exit, stderr};
+
+const ECHO: &str = "default_model = \"scripted:echo\"\n";
+
+fn steps(list: &str) -> String {
+    format!(r#"{{"name": "W", "description": "d", "steps": [{list}]}}"#)
+}
+
+fn step(name: &str, function: &str, mode: &str, more: &str) -> String {
+    format!(
+        r#"{{"name": "{name}", "functionId": "{function}", "mode": "{mode}", "timeoutMs": 60000, "errorMode": "fail"{more}}}"#
+    )
+}
+
+#[test]
+fn data_on_stdout_and_everything_else_on_stderr() {
+    let place = Place::new(ECHO);
+    place.write("w.json", &steps(&step("say", "agent::chat", "sequential", r#", "promptTemplate": "Hi {{input}}""#)));
+    place.write("in.txt", "there\n");
+    let output = place.run(&["run", "w.json", "--input", "in.txt"]);
+    assert_eq!((exit(&output), String::from_utf8_lossy(&output.stdout).as_ref()), (0, "LLM(Hi there)\n"));
+    assert!(stderr(&output).contains("✓ /say  scripted:echo"), "{}", stderr(&output));
+    let events = place.run(&["run", "w.json", "-i", "a=b", "--events"]);
+    let lines: Vec<serde_json::Value> = String::from_utf8_lossy(&events.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("one event a line"))
+        .collect();
+    assert_eq!(lines[0]["event"], "run_created");
+    assert_eq!(lines.last().expect("events")["event"], "run_finished");
+}
+
+#[test]
+fn every_end_has_its_exit_code_and_one_object() {
+    let place = Place::new(ECHO);
+    let chat = step("say", "agent::chat", "sequential", "");
+    place.write("ok.json", &steps(&chat));
+    place.write("ask.json", &steps(&step("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?""#)));
+    place.write("bad.json", "{\"name\": ");
+    let cases: [(&[&str], i32, &str); 5] = [
+        (&["run", "ok.json"], 0, "succeeded"),
+        (&["run", "ok.json", "--model", "scripted:/nowhere.json"], 1, "failed"),
+        (&["run", "bad.json"], 2, "failed"),
+        (&["run", "ask.json"], 4, "waiting"),
+        (&["run", "ok.json", "--budget", "tokens=1"], 5, "budget_exceeded"),
+    ];
+    for (arguments, code, status) in cases {
+        let (exit, result) = place.json(arguments);
+        assert_eq!((exit, result["status"].as_str()), (code, Some(status)), "{arguments:?}: {result}");
+        for key in ["run_id", "format", "status", "output", "result", "error", "usage"] {
+            assert!(result.get(key).is_some(), "{arguments:?} has no {key}");
+        }
+    }
+}
+
+#[test]
+fn a_person_answers_and_the_run_goes_on() {
+    let place = Place::new(ECHO);
+    let ask = step("ask", "human::ask", "sequential", r#", "promptTemplate": "Really?", "outputVar": "answer""#);
+    let say = step("say", "agent::chat", "sequential", r#", "promptTemplate": "They said {{answer}}""#);
+    place.write("ask.json", &steps(&format!("{ask},{say}")));
+    assert_eq!(exit(&place.run(&["run", "ask.json"])), 4);
+    let (code, result) = place.json(&["answer", "last", "yes"]);
+    assert_eq!((code, &result["output"]), (0, &"LLM(They said yes)".into()), "{result}");
+    let again = place.run(&["answer", "last", "no"]);
+    assert_eq!(exit(&again), 2, "an answer is accepted once");
+}
+
+#[test]
+fn a_run_has_a_time_limit() {
+    let server = Server::start();
+    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
+    place.write("flow.json", &support::two_calls(&server, "GET", "/slow"));
+    let (code, result) = place.json(&["run", "flow.json", "--budget", "time=300ms"]);
+    assert_eq!((code, result["error"]["code"].as_str()), (124, Some("FL1106")), "{result}");
+    server.release();
+}
+
+#[test]
+fn bad_definitions_are_refused_with_code_and_place() {
+    let place = Place::new("");
+    let deep = "[".repeat(100_000);
+    let large = " ".repeat(5 << 20);
+    let unknown = steps(&step("a", "agent::chatt", "sequential", ""));
+    let cases: [(&str, &[u8], &str); 12] = [
+        ("empty.json", b"", "FL0103"),
+        ("utf8.json", b"{\"name\": \"\xff\"}", "FL0102"),
+        ("cut.json", b"{\"name\": \"x\", \"steps\": [", "FL0106"),
+        ("syntax.json", b"{\"name\": nope}", "FL0105"),
+        ("deep.json", deep.as_bytes(), "FL0107"),
+        ("large.json", large.as_bytes(), "FL0104"),
+        ("other.json", b"{\"hello\": 1}", "FL0109"),
+        ("block.json", b"{\"name\":\"x\",\"steps\":[{\"type\":\"apiCal\",\"config\":{}}]}", "FL0201"),
+        ("config.json", b"{\"name\":\"x\",\"steps\":[{\"type\":\"llmInstruction\"}]}", "FL0210"),
+        ("kind.json", b"{\"name\":\"x\",\"steps\":{\"type\":\"start\"}}", "FL0110"),
+        ("function.json", unknown.as_bytes(), "FL0301"),
+        (
+            "secret.json",
+            b"{\"name\":\"x\",\"steps\":[{\"type\":\"llmInstruction\",\"config\":{\"instruction\":\"${secret.K}\"}}]}",
+            "FL0113",
+        ),
+    ];
+    for (name, bytes, code) in cases {
+        std::fs::write(place.path(name), bytes).expect("written");
+        let checked = place.run(&["check", name, "--report", "json"]);
+        let problems: serde_json::Value = serde_json::from_slice(&checked.stdout).expect("a list");
+        let codes: Vec<_> = problems.as_array().expect("a list").iter().map(|p| p["code"].clone()).collect();
+        assert!(codes.contains(&code.into()), "{name}: {codes:?}");
+        assert_eq!(exit(&checked), 2, "{name}");
+        let run = place.run(&["run", name]);
+        assert_eq!(exit(&run), 2, "{name}: {}", stderr(&run));
+        assert!(stderr(&run).contains(code), "{name}: {}", stderr(&run));
+    }
+    let missing = place.run(&["run", "nowhere.json"]);
+    assert_eq!((exit(&missing), stderr(&missing).contains("FL0101")), (2, true));
+}
+
+#[test]
+fn fixes_give_a_file_that_is_fine() {
+    let place = Place::new("");
+    let flow = r#"{"name":"x","description":"d","steps":[
+  {"type":"start","config":{"variables":[{"name":"who","value":"Ann"}]}},
+  {"type":"apiCall","config":{"url":"http://example.test/","method":"post","body":"{}","bodyType":"json",
+    "headers":[{"name":"Accept","value":"*/*"}],"responseVariable":"r"}},
+  {"type":"llmInstruct","config":{"instruction":"Hi {{who}}","resultVariable":"a","directOutput":"true"}},
+  {"type":"finish","config":{}}
+]}"#;
+    place.write("flow.json", flow);
+    assert_eq!(exit(&place.run(&["check", "flow.json"])), 2);
+    let fixed = place.run(&["check", "flow.json", "--fix"]);
+    assert_eq!(exit(&fixed), 0, "{}", stderr(&fixed));
+    let text = std::fs::read_to_string(place.path("flow.json")).expect("readable");
+    for expected in ["Hi ${who}", "\"key\":\"Accept\"", "\"llmInstruction\"", "\"directOutput\":true", "\"POST\""] {
+        assert!(text.contains(expected), "{expected} is not in {text}");
+    }
+    assert!(!text.contains("finish"), "{text}");
+}
+
+#[test]
+fn models_that_cannot_answer_say_why() {
+    let place = Place::new("");
+    place.write("w.json", &steps(&step("say", "agent::chat", "sequential", "")));
+    let cases = [
+        (&[][..], "FL1013"),
+        (&["--model", "openai:gpt-4o"][..], "FL1012"),
+        (&["--model", "opnai:gpt-4o"][..], "FL1011"),
+        (&["--model", "local:nothing"][..], "FL1016"),
+    ];
+    for (arguments, code) in cases {
+        let (exit, result) = place.json(&[&["run", "w.json"], arguments].concat());
+        assert_eq!((exit, result["error"]["code"].as_str()), (1, Some(code)), "{arguments:?}: {result}");
+    }
+}
+
+#[test]
+fn a_workflow_can_create_and_run_workflows() {
+    let place = Place::new(ECHO);
+    let inner = r#"{\"id\":\"inner\",\"name\":\"I\",\"description\":\"d\",\"steps\":[{\"name\":\"s\",\"functionId\":\"agent::chat\",\"mode\":\"sequential\",\"promptTemplate\":\"in {{input}}\"}]}"#;
+    let create = step("create", "workflow::create", "fanout", &format!(r#", "promptTemplate": "{inner}""#));
+    let run = step(
+        "run",
+        "workflow::run",
+        "sequential",
+        r#", "promptTemplate": "{\"workflowId\":\"inner\",\"input\":\"x\"}", "outputVar": "ran""#,
+    );
+    let runs = step(
+        "runs",
+        "workflow::runs",
+        "sequential",
+        r#", "promptTemplate": "{\"workflowId\":\"inner\"}", "outputVar": "history""#,
+    );
+    place.write("w.json", &steps(&create));
+    let (code, result) = place.json(&["run", "w.json"]);
+    assert_eq!(code, 0, "{result}");
+    place.write("w.json", &steps(&run));
+    let (code, result) = place.json(&["run", "w.json"]);
+    assert_eq!((code, &result["result"]["vars"]["ran"]["vars"]["input"]), (0, &"LLM(in x)".into()), "{result}");
+    place.write("w.json", &steps(&runs));
+    let (code, result) = place.json(&["run", "w.json"]);
+    assert_eq!((code, &result["result"]["vars"]["history"]["total"]), (0, &1.into()), "{result}");
+}
+
+#[test]
+fn agents_may_do_what_they_are_granted() {
+    let place = Place::new(&format!("{ECHO}[agents.reader]\ntools = [\"agent::\"]\n"));
+    let chat = step("say", "agent::chat", "sequential", "");
+    place.write("chat.json", &steps(&chat));
+    place.write("more.json", &steps(&format!("{chat},{}", step("get", "memory::get", "sequential", ""))));
+    assert_eq!(exit(&place.run(&["run", "chat.json", "--agent", "reader"])), 0);
+    let denied = place.run(&["run", "more.json", "--agent", "reader"]);
+    assert_eq!((exit(&denied), stderr(&denied).contains("Agent reader denied: memory::get")), (2, true));
+    assert_eq!(place.json(&["runs"]).1.as_array().map(Vec::len), Some(1), "a refused run leaves no record");
+}
+
+#[test]
+fn memory_is_kept_between_runs() {
+    let place = Place::new(ECHO);
+    let set = step("set", "memory::set", "sequential", r#", "promptTemplate": "{\"key\":\"k\",\"value\":[1,2]}""#);
+    let get = step("get", "memory::get", "sequential", r#", "promptTemplate": "k", "outputVar": "kept""#);
+    place.write("set.json", &steps(&set));
+    place.write("get.json", &steps(&get));
+    assert_eq!(exit(&place.run(&["run", "set.json"])), 0);
+    assert_eq!(place.json(&["run", "get.json"]).1["result"]["vars"]["kept"], serde_json::json!([1, 2]));
+    let (_, other) = place.json(&["run", "get.json", "--user", "someone-else"]);
+    assert_eq!(other["result"]["vars"]["kept"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_complete_example_of_the_seed_runs_as_it_stands() {
+    let server = Server::start();
+    let place = Place::new(&format!("{}[agents.agent-123]\ntools = [\"tool::\", \"agent::\"]\n", server.allowed()));
+    let script = r#"{"match": [{"contains": "Refine report", "answer": "The report is Approved"},
+        {"contains": "Merge these analyses", "answer": "a report with low confidence"}], "default": "noted"}"#;
+    let script = place.write("answers.json", script);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/seeds/steps/complete-workflow-example.js");
+    let url = format!("url=http://{}/article", server.address);
+    let model = format!("scripted:{}", script.display());
+    let (code, result) = place.json(&["run", file, "-i", &url, "--model", &model, "--agent", "agent-123"]);
+    assert_eq!(code, 0, "{result}");
+    assert_eq!(result["result"]["vars"]["final_report"], "The report is Approved");
+    let names: Vec<_> =
+        result["result"]["results"].as_array().expect("results").iter().map(|r| r["stepName"].clone()).collect();
+    assert_eq!(names.len(), 7, "{names:?}");
+    assert_eq!(server.counted("/article"), 1);
+}

@@ -1,0 +1,191 @@
+//! Helpers of the end-to-end tests: the program in a folder of its own, and a server on loopback that counts.
+#![allow(dead_code)]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+
+use serde_json::Value;
+
+/// A folder with configuration and database of its own.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new(config: &str) -> Place {
+        let place = Place { folder: tempfile::tempdir().expect("a folder") };
+        place.write("flowloom.toml", config);
+        place
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    }
+
+    /// The program with some arguments, with nothing of the tester's own configuration.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flowloom"));
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env("FLOWLOOM_DATA_DIR", self.path("data")).env("NO_COLOR", "1");
+        command.env("FLOWLOOM_CACHE", self.path("cache"));
+        for name in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "FLOWLOOM_DEFAULT_MODEL"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the program runs")
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    }
+
+    /// Runs and reads the one JSON value on stdout; also the exit code.
+    pub(crate) fn json(&self, arguments: &[&str]) -> (i32, Value) {
+        let output = self.run(&[arguments, &["--json"]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let value = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr)));
+        (exit(&output), value)
+    }
+}
+
+pub(crate) fn exit(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub(crate) fn signal(child: &Child, name: &str) {
+    let killed = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+}
+
+/// A server on loopback. Paths under `/slow` wait until they are released; everything is counted.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) address: String,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+#[derive(Default)]
+struct State {
+    counts: HashMap<String, u32>,
+    keys: HashMap<String, Vec<String>>,
+    released: bool,
+}
+
+impl Server {
+    pub(crate) fn start() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let server = Server { address, state: Arc::default() };
+        let shared = server.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let server = shared.clone();
+                std::thread::spawn(move || server.answer(stream));
+            }
+        });
+        server
+    }
+
+    /// The configuration that lets the program reach it.
+    pub(crate) fn allowed(&self) -> String {
+        format!("[egress]\nallow = [\"{}\"]\n", self.address)
+    }
+
+    fn answer(&self, mut stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return;
+        }
+        let (mut length, mut key) = (0, String::new());
+        loop {
+            let mut header = String::new();
+            if reader.read_line(&mut header).unwrap_or(0) <= 2 {
+                break;
+            }
+            let lower = header.to_lowercase();
+            if let Some(value) = lower.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap_or(0);
+            }
+            if let Some(value) = lower.strip_prefix("idempotency-key:") {
+                key = value.trim().to_owned();
+            }
+        }
+        let mut body = vec![0; length];
+        let _ = reader.read_exact(&mut body);
+        let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+        self.count(&path, key);
+        let body = format!("{{\"path\":\"{path}\"}}");
+        let reply = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let _ = stream.write_all(reply.as_bytes());
+    }
+
+    fn count(&self, path: &str, key: String) {
+        let (state, changed) = &*self.state;
+        let mut state = state.lock().expect("not poisoned");
+        *state.counts.entry(path.to_owned()).or_default() += 1;
+        state.keys.entry(path.to_owned()).or_default().push(key);
+        changed.notify_all();
+        while path.starts_with("/slow") && !state.released {
+            state = changed.wait(state).expect("not poisoned");
+        }
+    }
+
+    /// Waits until a path was asked for so many times.
+    pub(crate) fn wait_for(&self, path: &str, count: u32) {
+        let (state, changed) = &*self.state;
+        let mut state = state.lock().expect("not poisoned");
+        while state.counts.get(path).copied().unwrap_or(0) < count {
+            state = changed.wait(state).expect("not poisoned");
+        }
+    }
+
+    pub(crate) fn counted(&self, path: &str) -> u32 {
+        self.state.0.lock().expect("not poisoned").counts.get(path).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn keys(&self, path: &str) -> Vec<String> {
+        self.state.0.lock().expect("not poisoned").keys.get(path).cloned().unwrap_or_default()
+    }
+
+    /// Lets every slow path answer from now on.
+    pub(crate) fn release(&self) {
+        self.state.0.lock().expect("not poisoned").released = true;
+        self.state.1.notify_all();
+    }
+}
+
+/// A flow that asks the server for `/first`, then for `path`, then a scripted model.
+pub(crate) fn two_calls(server: &Server, method: &str, path: &str) -> String {
+    let base = &server.address;
+    format!(
+        r#"{{"name": "two calls", "description": "d", "steps": [
+  {{"type": "start", "config": {{"variables": [{{"name": "a", "value": "1"}}]}}}},
+  {{"type": "apiCall", "config": {{"url": "http://{base}/first", "method": "GET", "headers": [], "responseVariable": "one"}}}},
+  {{"type": "apiCall", "config": {{"url": "http://{base}{path}", "method": "{method}", "headers": [], "bodyType": "json",
+    "body": "{{}}", "responseVariable": "two"}}}},
+  {{"type": "llmInstruction", "config": {{"instruction": "${{two.path}}", "resultVariable": "three"}}}}
+]}}"#
+    )
+}

@@ -1,0 +1,143 @@
+//! Kill the program, interrupt it, run it twice at once, and edit its files: nothing is lost and nothing is done twice.
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use support::{Place, Server, exit, signal, stderr, two_calls};
+
+const ECHO: &str = "default_model = \"scripted:echo\"\n";
+
+/// Starts a run that hangs at `/slow`, and kills the program there.
+fn killed_at_slow(method: &str) -> (Place, Server) {
+    let server = Server::start();
+    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
+    place.write("flow.json", &two_calls(&server, method, "/slow"));
+    let mut child = place.start(&["run", "flow.json"]);
+    server.wait_for("/slow", 1);
+    signal(&child, "-9");
+    assert_eq!(child.wait().expect("it ended").signal(), Some(9));
+    server.release();
+    (place, server)
+}
+
+#[test]
+fn a_killed_run_goes_on_without_repeating_what_was_finished() {
+    let (place, server) = killed_at_slow("GET");
+    // What the run was started from may change or go: it follows its own bundle.
+    place.write("flow.json", "{}");
+    let (code, result) = place.json(&["resume", "last"]);
+    assert_eq!(code, 0, "{result}");
+    assert_eq!(result["output"], "LLM(/slow)");
+    assert_eq!((server.counted("/first"), server.counted("/slow")), (1, 2));
+    let (code, again) = place.json(&["resume", "last"]);
+    assert_eq!((code, &again["output"]), (0, &result["output"]));
+    assert_eq!(server.counted("/slow"), 2, "a run that has ended does nothing");
+    assert_eq!(exit(&place.run(&["replay", "last"])), 0);
+}
+
+#[test]
+fn a_post_in_flight_is_not_sent_again_by_itself() {
+    let (place, server) = killed_at_slow("POST");
+    let (code, result) = place.json(&["resume", "last"]);
+    assert_eq!((code, result["status"].as_str()), (6, Some("uncertain")), "{result}");
+    assert_eq!(server.counted("/slow"), 1);
+    let (code, result) = place.json(&["resolve", "last", "/two", "--resend"]);
+    assert_eq!((code, &result["output"]), (0, &"LLM(/slow)".into()), "{result}");
+    let keys = server.keys("/slow");
+    assert_eq!(keys.len(), 2);
+    assert!(!keys[0].is_empty() && keys[0] == keys[1], "{keys:?}");
+}
+
+#[test]
+fn an_uncertain_effect_can_be_declared_failed_or_given_its_result() {
+    let (place, server) = killed_at_slow("POST");
+    assert_eq!(place.json(&["resume", "last"]).0, 6);
+    let (code, result) = place.json(&["resolve", "last", "/two", "--fail"]);
+    assert_eq!((code, result["error"]["code"].as_str()), (1, Some("FL1206")), "{result}");
+    let (other, _) = killed_at_slow("POST");
+    assert_eq!(other.json(&["resume", "last"]).0, 6);
+    let (code, result) = other.json(&["resolve", "last", "/two", "--value", "{\"path\":\"given\"}"]);
+    assert_eq!((code, &result["output"]), (0, &"LLM(given)".into()), "{result}");
+    assert_eq!(server.counted("/slow"), 1);
+}
+
+#[test]
+fn one_process_owns_a_run() {
+    let server = Server::start();
+    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
+    place.write("flow.json", &two_calls(&server, "GET", "/slow"));
+    let child = place.start(&["run", "flow.json"]);
+    server.wait_for("/slow", 1);
+    let second = place.run(&["resume", "last"]);
+    assert_eq!(exit(&second), 2);
+    assert!(stderr(&second).contains("FL1202"), "{}", stderr(&second));
+    server.release();
+    assert_eq!(exit(&child.wait_with_output().expect("it ended")), 0);
+}
+
+#[test]
+fn cancel_reaches_another_process() {
+    let server = Server::start();
+    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
+    place.write("flow.json", &two_calls(&server, "GET", "/slow"));
+    let child = place.start(&["run", "flow.json", "--json"]);
+    server.wait_for("/slow", 1);
+    let cancelled = place.run(&["cancel", "last"]);
+    assert_eq!(exit(&cancelled), 0, "{}", stderr(&cancelled));
+    let output = child.wait_with_output().expect("it ended");
+    assert_eq!(exit(&output), 130);
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!(result["status"], "cancelled");
+    server.release();
+}
+
+#[test]
+fn an_interrupt_cancels_and_leaves_a_whole_record() {
+    let server = Server::start();
+    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
+    place.write("flow.json", &two_calls(&server, "POST", "/slow"));
+    let child = place.start(&["run", "flow.json"]);
+    server.wait_for("/slow", 1);
+    signal(&child, "-INT");
+    assert_eq!(exit(&child.wait_with_output().expect("it ended")), 130);
+    let (code, shown) = place.json(&["show", "last"]);
+    assert_eq!((code, shown["status"].as_str()), (0, Some("cancelled")));
+    let events = shown["events"].as_array().expect("events");
+    let names: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap_or_default()).collect();
+    assert!(names.ends_with(&["cancel_requested", "step_aborted", "run_finished"]), "{names:?}");
+    server.release();
+}
+
+#[test]
+fn a_run_that_nobody_drives_can_be_cancelled() {
+    let (place, server) = killed_at_slow("GET");
+    assert_eq!(exit(&place.run(&["cancel", "last"])), 0);
+    let (_, list) = place.json(&["runs"]);
+    assert_eq!(list[0]["status"], "cancelled");
+    assert_eq!(server.counted("/slow"), 1);
+}
+
+#[test]
+fn a_database_that_cannot_grow_loses_nothing() {
+    let server = Server::start();
+    let place = Place::new(&format!("{ECHO}{}", server.allowed()));
+    let long = "x".repeat(400_000);
+    let flow = two_calls(&server, "GET", "/other")
+        .replace("\"a\", \"value\": \"1\"", &format!("\"a\", \"value\": \"{long}\""));
+    place.write("flow.json", &flow);
+    let program = env!("CARGO_BIN_EXE_flowloom");
+    // Files of at most 200 kB: the schema fits, the bundle does not.
+    let limited = format!("trap '' XFSZ; ulimit -f 200; exec '{program}' run flow.json --json");
+    let mut shell = std::process::Command::new("bash");
+    let output = shell
+        .args(["-c", &limited])
+        .current_dir(place.path(""))
+        .env("FLOWLOOM_DATA_DIR", place.path("data"))
+        .output()
+        .expect("bash runs");
+    assert_eq!(exit(&output), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("FL130"), "{}", stderr(&output));
+    assert_eq!(server.counted("/other"), 0, "no effect without a record of it");
+    assert_eq!(exit(&place.run(&["run", "flow.json"])), 0, "it works again with space");
+}

@@ -1,0 +1,131 @@
+//! The rules of ARCHITECTURE.md that a machine can hold.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flowloom_core::Code;
+
+/// Lines of a source file at most; tables of data are not source files.
+const FILE_LINES: usize = 500;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// Which of our crates each of our crates may use.
+fn directions() -> BTreeMap<&'static str, &'static [&'static str]> {
+    BTreeMap::from([
+        ("flowloom-core", &[][..]),
+        ("flowloom-formats", &["flowloom-core"][..]),
+        ("flowloom-runtime", &["flowloom-core"][..]),
+        ("flowloom-models", &["flowloom-core", "flowloom-runtime"][..]),
+        ("flowloom-tools", &["flowloom-core", "flowloom-runtime"][..]),
+        ("flowloom-store", &["flowloom-core", "flowloom-runtime"][..]),
+    ])
+}
+
+#[test]
+fn crates_use_only_what_they_may() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let directions = directions();
+    for package in metadata["packages"].as_array().expect("packages") {
+        let name = package["name"].as_str().expect("a name");
+        assert_eq!(package["rust_version"], "1.95", "{name} must state the toolchain");
+        let Some(allowed) = directions.get(name) else { continue };
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let used = dependency["name"].as_str().expect("a name");
+            let is_ours = used.starts_with("flowloom");
+            let is_for_tests = dependency["kind"] == "dev";
+            assert!(!is_ours || is_for_tests || allowed.contains(&used), "{name} may not use {used}");
+        }
+    }
+}
+
+fn sources() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for folder in ["crates", "tests", "bench"] {
+        collect(&root().join(folder), &mut files);
+    }
+    files
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("readable").flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn files_are_short_and_say_what_lives_there() {
+    let mut broken = Vec::new();
+    for file in sources() {
+        let text = std::fs::read_to_string(&file).expect("UTF-8");
+        let lines = text.lines().count();
+        if lines > FILE_LINES {
+            broken.push(format!("{} has {lines} lines", file.display()));
+        }
+        if !text.starts_with("//!") {
+            broken.push(format!("{} does not begin with //!", file.display()));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn the_core_and_the_formats_touch_nothing_outside() {
+    let forbidden = ["std::fs", "std::net", "std::process", "std::time::", "tokio", "async fn", "rand::", "std::env"];
+    for file in sources() {
+        let path = file.display().to_string();
+        if !(path.contains("crates/core/src") || path.contains("crates/formats/src")) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).expect("UTF-8");
+        for word in forbidden {
+            assert!(!text.contains(word), "{path} uses {word}");
+        }
+    }
+}
+
+#[test]
+fn the_interpreter_awaits_only_its_own() {
+    for file in sources().into_iter().filter(|file| file.display().to_string().contains("runtime/src/interpret")) {
+        let text = std::fs::read_to_string(&file).expect("UTF-8");
+        for word in ["tokio", "select!", "join!", "spawn("] {
+            assert!(!text.contains(word), "{} uses {word}", file.display());
+        }
+    }
+}
+
+#[test]
+fn what_runs_does_not_know_where_it_came_from() {
+    for name in ["runtime", "store", "models", "tools"] {
+        let folder = root().join("crates").join(name).join("src");
+        let mut files = Vec::new();
+        collect(&folder, &mut files);
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("UTF-8");
+            assert!(!text.contains("Format::"), "{} asks for the format", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_code_has_a_page() {
+    for code in Code::ALL {
+        let page = root().join(format!("docs/errors/{code}.md"));
+        let text = std::fs::read_to_string(&page).unwrap_or_default();
+        let head = format!("# {code}: {}", code.title());
+        assert_eq!(text.lines().next(), Some(head.as_str()), "{}", page.display());
+    }
+}
