@@ -158,8 +158,10 @@ fn models_that_cannot_answer_say_why() {
 #[test]
 fn a_workflow_can_create_and_run_workflows() {
     let place = Place::new(ECHO);
-    let inner = r#"{\"id\":\"inner\",\"name\":\"I\",\"description\":\"d\",\"steps\":[{\"name\":\"s\",\"functionId\":\"agent::chat\",\"mode\":\"sequential\",\"promptTemplate\":\"in {{input}}\"}]}"#;
-    let create = step("create", "workflow::create", "fanout", &format!(r#", "promptTemplate": "{inner}""#));
+    let inner = step("s", "agent::chat", "sequential", r#", "promptTemplate": "in {{input}}""#);
+    let inner = steps(&inner).replacen('{', r#"{"id": "inner", "#, 1);
+    place.write("inner.json", &inner);
+    let create = step("create", "workflow::create", "sequential", "");
     let run = step(
         "run",
         "workflow::run",
@@ -173,7 +175,7 @@ fn a_workflow_can_create_and_run_workflows() {
         r#", "promptTemplate": "{\"workflowId\":\"inner\"}", "outputVar": "history""#,
     );
     place.write("w.json", &steps(&create));
-    let (code, result) = place.json(&["run", "w.json"]);
+    let (code, result) = place.json(&["run", "w.json", "--input", "inner.json"]);
     assert_eq!(code, 0, "{result}");
     place.write("w.json", &steps(&run));
     let (code, result) = place.json(&["run", "w.json"]);

@@ -97,7 +97,7 @@ impl Store {
         let Some(id) = RunId::parse(&row.get::<_, String>(0)?) else { return Ok(None) };
         let finished_at: Option<i64> = row.get(2)?;
         let owner: Option<String> = row.get(6)?;
-        let is_driven = finished_at.is_none() && owner.is_some_and(|owner| self.owner.lives(&owner));
+        let is_driven = finished_at.is_none() && owner.is_some_and(|owner| self.owner.drives(&owner, id));
         Ok(Some(RunRow {
             id,
             created_at: row.get::<_, i64>(1)? as u64,

@@ -32,7 +32,7 @@ impl Journal for Store {
                 rows::number(&reader, run)?;
                 current(&reader, run).map_err(failed)?
             };
-            if seen.owner.as_deref().is_some_and(|owner| self.owner.lives(owner)) {
+            if seen.owner.as_deref().is_some_and(|owner| self.owner.drives(owner, run)) {
                 return Err(owned(run));
             }
             self.owner.take(run)?;

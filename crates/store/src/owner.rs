@@ -68,10 +68,11 @@ impl Owner {
         self.state().runs.remove(&run)
     }
 
-    /// Whether the process called `name` lives.
-    pub(crate) fn lives(&self, name: &str) -> bool {
+    /// Whether the process called `name` lives and may drive `run`. Of itself a process knows better than the database,
+    /// which hears of a release a moment later.
+    pub(crate) fn drives(&self, name: &str, run: RunId) -> bool {
         if name == self.name {
-            return true;
+            return self.state().runs.contains(&run);
         }
         let path = self.file(name);
         let Ok(file) = File::open(&path) else { return false };

@@ -115,7 +115,8 @@ fn what_runs_does_not_know_where_it_came_from() {
         collect(&folder, &mut files);
         for file in files {
             let text = std::fs::read_to_string(&file).expect("UTF-8");
-            assert!(!text.contains("Format::"), "{} asks for the format", file.display());
+            assert!(!text.contains("plan::Format"), "{} asks for the format", file.display());
+            assert!(!text.contains(" Format::"), "{} asks for the format", file.display());
         }
     }
 }
