@@ -15,7 +15,7 @@ pub enum Expr {
     Ref(Ref),
     /// The output of the step this belongs to; `null` before there is one.
     Output,
-    /// Whether the text of a value contains a text, ignoring case. Falsy values have no text (spec/steps.md c.2).
+    /// Whether the text of a value contains a text, ignoring case. Falsy values have no text (docs/formats/steps.md).
     Contains(Box<Expr>, String),
     /// Whether both sides are the same value.
     Equals(Box<Expr>, Box<Expr>),

@@ -1,4 +1,4 @@
-//! HTTP requests as a plan describes them, and how they become what is sent (fetch's rules, spec/flow.md 1.5).
+//! HTTP requests as a plan describes them, and how they become what is sent (fetch's rules, docs/formats/flow.md).
 
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +108,7 @@ impl Body {
             Body::JsonText(template) => {
                 content_type(headers, "application/json");
                 let text = template.resolve(scope, rules)?;
-                // An empty body, and a body of `null`, is no body (spec/flow.md 1.5).
+                // An empty body, and a body of `null`, is no body (docs/formats/flow.md).
                 let mended = if text.pieces().is_empty() { text } else { text.map_text(mend_json)? };
                 let is_nothing = mended.pieces().is_empty() || mended.names_only() == "null";
                 Ok((!is_nothing).then_some(mended))

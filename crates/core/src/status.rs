@@ -38,7 +38,7 @@ pub struct Row {
     pub exit_code: u8,
     /// HTTP status of a request that waits for the run.
     pub http_status: u16,
-    /// AgentOS' word (spec/steps.md c.3).
+    /// AgentOS' word (docs/formats/steps.md).
     pub steps: &'static str,
 }
 

@@ -1,6 +1,6 @@
 //! Reading text that is nearly JSON: replies of servers and models, and bodies with raw text pasted in.
 //!
-//! Source: spec/flow.md 1.5, `safeJsonParse`. In order: strict JSON; a repair, if the text starts like an object or
+//! Source: docs/formats/flow.md, `safeJsonParse`. In order: strict JSON; a repair, if the text starts like an object or
 //! list; the first bracketed part of the text that can be read.
 
 use crate::json::{MAX_DEPTH, parse_value};

@@ -66,7 +66,7 @@ pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
         println!("{:<38} {:<10} {:>6} {:>8}", row.file, row.status, row.steps, row.took);
     }
     println!("\nAnswered by {}. Every step is recorded: flowloom show last", arguments.model);
-    println!("Next: flowloom run {} --input {}", EXAMPLES[2].file, "examples/site/review.txt");
+    println!("Next: flowloom run {} --input examples/site/review.txt", EXAMPLES[2].file);
     Ok(u8::from(rows.iter().any(|row| row.status != "succeeded")))
 }
 

@@ -1,4 +1,4 @@
-//! The block types of a flow (spec/flow.md 1.5), each turned into a step.
+//! The block types of a flow (docs/formats/flow.md), each turned into a step.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
@@ -75,7 +75,8 @@ impl Compiler<'_> {
                 continue;
             }
             if names.contains(&name) {
-                let message = format!("the variable {name:?} is declared twice; the last value counts");
+                let message =
+                    format!("the variable {name:?} is declared twice; the last value counts, unless it is empty");
                 self.problems.warn(Code::DuplicateName, row.span, message);
             }
             // The default is put in as it is written: what looks like a reference in it stays text.
@@ -92,14 +93,19 @@ impl Compiler<'_> {
         for name in ["url", "method", "bodyType"] {
             config.text(name, self.problems);
         }
+        if let Some((kind, span)) = config.text("bodyType", self.problems).filter(|(kind, _)| kind.contains("${")) {
+            let message = format!("\"bodyType\" is read as it is written; {kind:?} sends the body as it is");
+            self.problems.warn(Code::WrongKind, span, message);
+        }
         if config.present("url").is_none() {
             config.missing("url", self.problems);
         }
         let url = self.text_of(config.present("url"));
         let method = config.node("method").and_then(Node::as_str).unwrap_or_default();
         let (headers, broken) = self.headers(config);
-        let body = self.body(config);
         let written = matches!(method, "POST" | "PUT" | "PATCH") || method.contains("${");
+        // AnythingLLM looks at the body only where it sends one.
+        let body = if written { self.body(config) } else { Ok(Body::None) };
         let has_body = config.node("body").and_then(Node::as_str).is_some_and(|body| !body.is_empty());
         if has_body && !written && !method.is_empty() && method.to_uppercase() != "GET" {
             let message =

@@ -1,4 +1,4 @@
-//! A flow's own result: `{success, results, variables, directOutput}` (spec/flow.md 1.4).
+//! A flow's own result: `{success, results, variables, directOutput}` (docs/formats/flow.md).
 
 use flowloom_core::bind;
 use flowloom_core::path::{Key, Path};
@@ -52,7 +52,9 @@ pub(super) fn tell(plan: &Plan, state: &RunState) -> Told {
             Kind::Return(inner) => (&**inner, true),
             _ => (step, false),
         };
-        let Some(done) = state.step(&path).or_else(|| state.step(&page(&path))) else { break };
+        // A page that could not be read is a failure of the step that asked for it.
+        let unread = || state.step(&page(&path)).filter(|page| page.phase == Phase::Failed);
+        let Some(done) = state.step(&path).or_else(unread) else { break };
         if let (Phase::Failed, Some(error)) = (done.phase, &done.error) {
             told.success = false;
             told.results.push(Value::map([("success", false.into()), ("error", error.message.as_str().into())]));

@@ -1,4 +1,4 @@
-//! `${path}` references (spec/flow.md 1.6).
+//! `${path}` references (docs/formats/flow.md).
 
 use std::sync::Arc;
 

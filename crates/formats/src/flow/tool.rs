@@ -1,4 +1,4 @@
-//! A flow as a tool of an agent (spec/flow.md 1.7): its name, description and parameters, and what the agent is told.
+//! A flow as a tool of an agent (docs/formats/flow.md): its name, description and parameters, and what the agent is told.
 
 use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::render;

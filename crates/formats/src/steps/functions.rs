@@ -41,8 +41,12 @@ impl Compiler<'_> {
                     options: GenerateOptions::default(),
                 })
             }
-            "memory::get" => Kind::Memory(MemoryStep { operation: MemoryOperation::Get, prompt }),
-            "memory::set" => Kind::Memory(MemoryStep { operation: MemoryOperation::Set, prompt }),
+            "memory::get" | "memory::set" => {
+                self.refuse_secrets(&prompt, span);
+                let is_get = id == "memory::get";
+                let operation = if is_get { MemoryOperation::Get } else { MemoryOperation::Set };
+                Kind::Memory(MemoryStep { operation, prompt })
+            }
             "human::ask" => {
                 self.refuse_secrets(&prompt, span);
                 Kind::Ask { question: prompt, schema: None }
@@ -59,7 +63,7 @@ impl Compiler<'_> {
 
     fn refuse_secrets(&mut self, prompt: &Template, span: Span) {
         if let Some(name) = prompt.secrets().next() {
-            let message = format!("the secret {name} would reach a model or a person");
+            let message = format!("the secret {name} would reach a model, a person or the memory");
             self.problems.error(Code::SecretInPrompt, span, message);
         }
     }

@@ -20,7 +20,7 @@ use flowloom_core::plan::{
     Exhausted, Format, Inputs, Kind, Loop, LoopOutput, LoopTest, OnError, Plan, Policy, RetryRule, Step, Write,
 };
 use flowloom_core::render::Style;
-use flowloom_core::template::{Missing, Ref, TextRules};
+use flowloom_core::template::{Missing, Ref, Template, TextRules};
 
 use crate::reader::{Fields, read_json};
 use crate::{Problems, Sources};
@@ -73,13 +73,15 @@ pub(crate) fn compile(file: &str, text: &str, sources: &Sources, problems: &mut 
     };
     let node = read_json(parsed, problems)?;
     let node = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
-    Compiler { sources, problems, functions: Vec::new() }.workflow(node, file)
+    Compiler { sources, problems, functions: Vec::new(), known: vec!["input".to_owned()] }.workflow(node, file)
 }
 
 struct Compiler<'a> {
     sources: &'a Sources,
     problems: &'a mut Problems,
     functions: Vec<(Arc<str>, Span)>,
+    /// Variables that steps so far have set.
+    known: Vec<String>,
 }
 
 /// A step of the list with its mode.
@@ -158,6 +160,8 @@ impl Compiler<'_> {
                 let key = siblings.key(None, "fanout");
                 let mut inner = Siblings::default();
                 let members: Vec<_> = batch.iter().filter_map(|row| self.step(row, &mut inner)).collect();
+                self.known.push("__fanout".to_owned());
+                batch.iter().for_each(|row| self.learn(row));
                 let mut step = Step { span: batch[0].node.span, ..Step::new(key, Kind::Parallel(members)) };
                 step.writes = vec![Write::to("__fanout")];
                 steps.push(step);
@@ -169,6 +173,7 @@ impl Compiler<'_> {
                     self.problems.warn(Code::CollectWithoutFanout, head(row.node), message);
                 }
                 steps.extend(self.step(row, &mut siblings));
+                self.learn(row);
             }
         }
         steps
@@ -178,8 +183,12 @@ impl Compiler<'_> {
         let (function, span) = row.fields.required_text("functionId", self.problems)?;
         let is_collect = row.mode == "collect";
         let default = if is_collect { "{{__fanout}}" } else { "{{input}}" };
-        let prompt = row.fields.text("promptTemplate", self.problems).map_or(default, |(prompt, _)| prompt);
-        let kind = self.function(function, span, template::parse(prompt), is_collect)?;
+        let written = row.fields.text("promptTemplate", self.problems);
+        let prompt = template::parse(written.map_or(default, |(prompt, _)| prompt));
+        if let Some((_, span)) = written {
+            self.check_references(row, &prompt, span);
+        }
+        let kind = self.function(function, span, prompt, is_collect)?;
         let key = siblings.key(Some(&row.name), row.mode);
         let mut step = Step { title: row.name.clone(), span: row.node.span, ..Step::new(key, kind) };
         step.capability = Some(function.into());
@@ -194,6 +203,28 @@ impl Compiler<'_> {
             "loop" => self.looped(row, step),
             _ => step,
         })
+    }
+
+    /// Remembers the variable that a step sets.
+    fn learn(&mut self, row: &Row<'_>) {
+        let output = row.fields.node("outputVar").and_then(Node::as_str).filter(|name| !name.is_empty());
+        self.known.extend(output.map(str::to_owned));
+    }
+
+    /// Warns of references to what no step before this one sets; they stay as text.
+    fn check_references(&mut self, row: &Row<'_>, prompt: &Template, span: Span) {
+        for reference in prompt.refs() {
+            let is_counter = row.mode == "loop" && &*reference.name == "iteration";
+            let is_own =
+                row.mode == "loop" && row.fields.node("outputVar").and_then(Node::as_str) == Some(&*reference.name);
+            if is_counter || is_own || self.known.iter().any(|name| *name == *reference.name) {
+                continue;
+            }
+            let message = format!("no step before this one sets {}; it stays as text", reference.source);
+            let meant = did_you_mean(&reference.name, self.known.iter().map(String::as_str));
+            self.problems.warn(Code::UnknownVariable, span, message).help =
+                meant.map(|meant| format!("did you mean {{{{{meant}}}}}?"));
+        }
     }
 
     fn policy(&mut self, row: &Row<'_>) -> Policy {

@@ -24,7 +24,7 @@ pub fn present(plan: &Plan, state: &RunState) -> Presented {
     Presented { result: render::js_value(&result), output: render::js_value(&output) }
 }
 
-/// What AgentOS stores of a run under `workflow_runs` (spec/steps.md c.3).
+/// What AgentOS stores of a run under `workflow_runs` (docs/formats/steps.md).
 pub fn run_record(plan: &Plan, state: &RunState) -> Value {
     let told = tell(plan, state);
     let mut record = Map::new();

@@ -1,4 +1,4 @@
-//! `workflow::runs`: one page of a workflow's runs (spec/steps.md c.1).
+//! `workflow::runs`: one page of a workflow's runs (docs/formats/steps.md).
 
 use flowloom_core::render;
 use flowloom_core::value::Value;

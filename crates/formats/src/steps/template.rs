@@ -1,4 +1,4 @@
-//! `{{name}}` references: word characters without blanks (spec/steps.md c.2), with dotted paths as our addition.
+//! `{{name}}` references: word characters without blanks (docs/formats/steps.md), with dotted paths as our addition.
 
 use flowloom_core::template::{Part, Ref, Segment, Template};
 

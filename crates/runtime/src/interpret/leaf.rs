@@ -23,17 +23,19 @@ use flowloom_core::vars::Env;
 use super::effect::{Effect, Failure};
 use super::{Halt, Interpreter, Place, Walked};
 
-/// Share of the model's window that one part of a long text takes, in percent (spec/flow.md 1.5).
+/// Share of the model's window that one part of a long text takes, in percent (docs/formats/flow.md).
 const SUMMARY_PART_PERCENT: u64 = 45;
 
-/// Bytes that fit the window of any model in use (8000 tokens, spec/flow.md 1.5).
+/// Bytes that fit the window of any model in use (8000 tokens, docs/formats/flow.md).
 const UNKNOWN_WINDOW_BYTES: usize = 8_000;
 
 impl Interpreter {
     pub(super) async fn leaf(&self, step: &Step, env: &mut Env, place: &Place) -> Walked {
-        if let (Some(agent), Some(capability)) = (&self.agent, &step.capability) {
-            let permitted = self.effects.functions.permit(agent, capability);
-            permitted.map_err(|error| Halt::Failed(error, place.path.clone()))?;
+        if let (Some(agent), Some(capability)) = (&self.agent, &step.capability)
+            && let Err(error) = self.effects.functions.permit(agent, capability)
+        {
+            let (error, _) = self.record_failure(&step.policy, place, 0, error)?;
+            return Err(Halt::Failed(error, place.path.clone()));
         }
         match &step.kind {
             Kind::Scrape(scrape) => self.scraped(step, scrape, env, place).await,
@@ -113,7 +115,8 @@ impl Interpreter {
             error.message.insert_str(0, prefix);
         }
         let then = match (&policy.retry, policy.on_error) {
-            (Some(rule), _) if attempt <= rule.max => {
+            // Without an attempt there is nothing to repeat, and what was too large has happened.
+            (Some(rule), _) if (1..=rule.max).contains(&attempt) && error.code != Code::LimitOutput => {
                 let delay = delay_ms(rule, attempt, error.retry, &place.path);
                 AfterFailure::Retry(self.log.now_ms().saturating_add(delay))
             }
@@ -227,13 +230,26 @@ impl Interpreter {
         let fetch = place.at(place.path.child(&Key::nth("page", 1)));
         let fetched = self.attempts(&step.policy, &fetch, || self.scrape_request(scrape, env, place)).await?;
         let page = fetched.as_ref().and_then(Value::as_str).unwrap_or_default();
-        let failed = |error| Halt::Failed(error, place.path.clone());
-        let content = self.selected(scrape, page, env, place).map_err(failed)?;
-        let summary = if scrape.summarize { self.shortened(step, &content, place).await? } else { None };
-        let output: Value = summary.unwrap_or(content).into();
+        let output = match self.taken(step, scrape, page, env, place).await {
+            Ok(output) => Value::from(output),
+            Err(Halt::Failed(error, _)) => {
+                // The page was read; it is this step that failed.
+                let (error, _) = self.record_failure(&step.policy, place, 0, error)?;
+                return Err(Halt::Failed(error, place.path.clone()));
+            }
+            Err(halt) => return Err(halt),
+        };
         let stored = (output.as_str() != Some(page)).then(|| output.clone());
         self.finished(place, stored)?;
         Ok(Some(output))
+    }
+
+    /// What the step makes of the page.
+    async fn taken(&self, step: &Step, scrape: &Scrape, page: &str, env: &Env, place: &Place) -> Result<String, Halt> {
+        let content = self.selected(scrape, page, env, place);
+        let content = content.map_err(|error| Halt::Failed(error, place.path.clone()))?;
+        let summary = if scrape.summarize { self.shortened(step, &content, place).await? } else { None };
+        Ok(summary.unwrap_or(content))
     }
 
     fn selected(&self, scrape: &Scrape, page: &str, env: &Env, place: &Place) -> Result<String, StepError> {
