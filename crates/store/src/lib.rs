@@ -107,6 +107,12 @@ impl Store {
         self.writer.commits()
     }
 
+    /// Lets the database grow to so many pages only, as a full disk would; for tests.
+    pub async fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
+        let set = format!("PRAGMA max_page_count={pages}");
+        self.writer.pragma(&set)
+    }
+
     fn reader(&self) -> MutexGuard<'_, Connection> {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
