@@ -60,5 +60,5 @@ fn grow(source: &str, n: usize) -> Result<String, Failure> {
         }
     }
     *steps = grown;
-    Ok(serde_json::to_string_pretty(&definition)?)
+    Ok(definition.to_string())
 }

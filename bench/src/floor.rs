@@ -73,7 +73,9 @@ impl Rows {
         let connection = Connection::open(folder.join(format!("floor-{synchronous}.db")))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", synchronous)?;
-        connection.execute_batch("create table row (id integer primary key, body text not null)")?;
+        connection.execute_batch(
+            "create table row (run integer, seq integer, body text, primary key (run, seq)) without rowid",
+        )?;
         Ok(Rows { connection, repetition: 0 })
     }
 
@@ -97,8 +99,8 @@ impl Rows {
         self.repetition += 1;
         let body = "r".repeat(bytes);
         for index in 0..n {
-            let id = (self.repetition << 32) + index as i64;
-            self.connection.prepare_cached("insert into row values (?, ?)")?.execute(params![id, body])?;
+            let row = params![self.repetition, index as i64, body];
+            self.connection.prepare_cached("insert into row values (?, ?, ?)")?.execute(row)?;
         }
         Ok(())
     }
