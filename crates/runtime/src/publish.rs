@@ -1,15 +1,17 @@
 //! Hands what happens to any number of subscribers. Buffers are bounded: a subscriber that is too slow for the live
 //! stream is told how far it fell behind and reads the journal from there, so that nobody slows the run or its memory.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 
 use flowloom_core::event::Record;
 use flowloom_core::path::Path;
-use tokio::sync::broadcast;
 
 use crate::effects::Deltas;
 
-/// Signals kept for the slowest subscriber.
+/// Signals kept for a subscriber that is slow.
 const BUFFER: usize = 1024;
 
 /// Something a subscriber hears.
@@ -37,55 +39,168 @@ pub enum Heard {
     Missed(u64),
 }
 
-/// The sending side of a run's signals.
-#[derive(Clone)]
+/// The sending side of a run's signals. The last signal is out when its last clone is gone.
+#[derive(Clone, Default)]
 pub struct Publisher {
-    sender: broadcast::Sender<Signal>,
+    shared: Arc<Shared>,
 }
 
-impl Default for Publisher {
-    fn default() -> Publisher {
-        Publisher { sender: broadcast::Sender::new(BUFFER) }
-    }
+/// The queues of all subscribers. Each takes room for what it holds and no more: a thousand runs with a subscriber each
+/// must not cost a thousand full buffers.
+#[derive(Default)]
+struct Shared {
+    queues: Mutex<Vec<Arc<Queue>>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<Waiting>,
+}
+
+/// What a subscriber has not heard yet.
+#[derive(Default)]
+struct Waiting {
+    signals: VecDeque<Signal>,
+    missed: u64,
+    waker: Option<Waker>,
+    is_closed: bool,
 }
 
 impl Publisher {
     /// Tells everyone about stored events.
     pub(crate) fn publish(&self, records: &[Arc<Record>]) {
-        if self.sender.receiver_count() > 0 {
-            for record in records {
-                // An error only says that the last subscriber has just left.
-                let _ = self.sender.send(Signal::Event(record.clone()));
-            }
-        }
+        self.shared.send(records.iter().map(|record| Signal::Event(record.clone())));
     }
 
     /// A new subscription, from now on.
     pub fn subscribe(&self) -> Subscription {
-        Subscription { receiver: self.sender.subscribe() }
+        let queue = Arc::new(Queue::default());
+        self.shared.queues().push(queue.clone());
+        Subscription { queue }
+    }
+
+    /// What takes the text of answers as it arrives.
+    pub(crate) fn deltas(&self) -> Arc<dyn Deltas> {
+        self.shared.clone()
     }
 }
 
-impl Deltas for Publisher {
+impl Shared {
+    fn queues(&self) -> MutexGuard<'_, Vec<Arc<Queue>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, signals: impl Iterator<Item = Signal> + Clone) {
+        let mut queues = self.queues();
+        // A queue that only this list holds has lost its subscriber.
+        queues.retain(|queue| Arc::strong_count(queue) > 1);
+        queues.iter().for_each(|queue| queue.push(signals.clone()));
+    }
+}
+
+impl Deltas for Shared {
     fn push(&self, path: &Path, attempt: u32, text: &str) {
-        if self.sender.receiver_count() > 0 {
-            let _ = self.sender.send(Signal::Delta { path: path.clone(), attempt, text: text.into() });
+        if self.queues().is_empty() {
+            return;
         }
+        let text: Arc<str> = text.into();
+        self.send(std::iter::once_with(|| Signal::Delta { path: path.clone(), attempt, text: text.clone() }));
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.queues().iter().for_each(|queue| queue.close());
+    }
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, signals: impl Iterator<Item = Signal>) {
+        let mut state = self.state();
+        for signal in signals {
+            if state.signals.len() == BUFFER {
+                state.signals.pop_front();
+                state.missed += 1;
+            }
+            state.signals.push_back(signal);
+        }
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
 /// The receiving side.
 pub struct Subscription {
-    receiver: broadcast::Receiver<Signal>,
+    queue: Arc<Queue>,
 }
 
 impl Subscription {
     /// The next thing heard; `None` after the run's last signal.
     pub async fn next(&mut self) -> Option<Heard> {
-        match self.receiver.recv().await {
-            Ok(signal) => Some(Heard::Signal(signal)),
-            Err(broadcast::error::RecvError::Lagged(missed)) => Some(Heard::Missed(missed)),
-            Err(broadcast::error::RecvError::Closed) => None,
+        poll_fn(|context| {
+            let mut state = self.queue.state();
+            if state.missed > 0 {
+                return Poll::Ready(Some(Heard::Missed(std::mem::take(&mut state.missed))));
+            }
+            if let Some(signal) = state.signals.pop_front() {
+                return Poll::Ready(Some(Heard::Signal(signal)));
+            }
+            if state.is_closed {
+                return Poll::Ready(None);
+            }
+            state.waker = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flowloom_core::event::Event;
+    use flowloom_core::id::RunId;
+
+    use super::*;
+
+    fn record(seq: u64) -> Arc<Record> {
+        let run = RunId::new(0, [0; 10]);
+        Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event: Event::StepUncertain })
+    }
+
+    #[test]
+    fn a_slow_subscriber_hears_what_it_missed() {
+        let publisher = Publisher::default();
+        let mut subscription = publisher.subscribe();
+        drop(publisher.subscribe());
+        let records: Vec<_> = (1..=BUFFER as u64 + 3).map(record).collect();
+        publisher.publish(&records);
+        publisher.deltas().push(&Path::root(), 1, "text");
+        drop(publisher);
+        let mut next = || {
+            let mut context = std::task::Context::from_waker(Waker::noop());
+            match std::pin::pin!(subscription.next()).poll(&mut context) {
+                Poll::Ready(heard) => heard,
+                Poll::Pending => panic!("everything is there"),
+            }
+        };
+        assert!(matches!(next(), Some(Heard::Missed(4))));
+        for seq in 5..=BUFFER as u64 + 3 {
+            assert!(matches!(next(), Some(Heard::Signal(Signal::Event(record))) if record.seq == seq));
         }
+        assert!(matches!(next(), Some(Heard::Signal(Signal::Delta { .. }))));
+        assert!(next().is_none());
     }
 }

@@ -60,7 +60,7 @@ impl Journal for Store {
         self.mailboxes.close(lease.run);
         if self.owner.drop_run(lease.run) {
             // Nobody waits for this: an owner that is gone owns nothing anyway.
-            drop(self.writer.submit(Box::new(move |connection| {
+            drop(self.writer.append(Box::new(move |connection| {
                 let sql = "update run set owner = null where id = ? and epoch = ? and owner is not null";
                 connection.prepare_cached(sql)?.execute(params![lease.run.to_string(), lease.epoch as i64])?;
                 Ok(Ok(()))
@@ -79,7 +79,7 @@ impl Journal for Store {
             _ => None,
         });
         let batch = Batch { lease, records, rows, bundle, owner: self.owner.name().to_owned() };
-        Append::Later(self.writer.submit(Box::new(move |connection| batch.write(connection))))
+        self.writer.append(Box::new(move |connection| batch.write(connection)))
     }
 
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {

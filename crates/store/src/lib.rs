@@ -89,7 +89,7 @@ impl Store {
         let reader = connect(&file)?;
         Ok(Arc::new(Store {
             folder: folder.to_owned(),
-            writer: Writer::start(connection)?,
+            writer: Writer::start(connection, durability)?,
             reader: Mutex::new(reader),
             owner: Owner::new(folder),
             mailboxes: Arc::new(Mailboxes::new(file)),

@@ -1,18 +1,24 @@
-//! The one thread that writes. A commit holds everything that was queued while the previous one ran, so that many runs
-//! share one wait for the disk.
+//! The one connection that writes, and its thread. A commit holds everything that was queued while the previous one
+//! ran, so that many runs share one wait for the disk.
+//!
+//! Where a commit does not wait for the disk, it is quicker than waking the thread and being woken by it: then a job
+//! that finds nobody before it is committed at once by whoever submits it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_runtime::effects::Boxed;
-use rusqlite::Connection;
+use flowloom_runtime::journal::Append;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use crate::failure::failed;
+use crate::{BUSY, Durability};
 
 /// Changes the database. An error of its own undoes only this job; a database error undoes the whole commit.
 pub(crate) type Job = Box<dyn FnMut(&Connection) -> Result<Result<(), StepError>, rusqlite::Error> + Send>;
@@ -26,28 +32,48 @@ struct Queued {
 pub(crate) struct Writer {
     queue: Option<Sender<Queued>>,
     thread: Option<JoinHandle<()>>,
-    commits: Arc<AtomicU64>,
+    desk: Arc<Desk>,
+    is_quick: bool,
+}
+
+/// Where commits are made, by one thread at a time.
+struct Desk {
+    connection: Mutex<Connection>,
+    /// Jobs that are queued or being committed by the thread; while there are any, nobody goes before them.
+    queued: AtomicUsize,
+    commits: AtomicU64,
 }
 
 impl Writer {
-    pub(crate) fn start(connection: Connection) -> Result<Writer, StepError> {
+    pub(crate) fn start(connection: Connection, durability: Durability) -> Result<Writer, StepError> {
         let (queue, jobs) = channel();
-        let commits = Arc::new(AtomicU64::new(0));
-        let counter = commits.clone();
+        let connection = Mutex::new(connection);
+        let desk = Arc::new(Desk { connection, queued: AtomicUsize::new(0), commits: AtomicU64::new(0) });
+        let shared = desk.clone();
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || write(connection, &jobs, &counter))
+            .spawn(move || write(&shared, &jobs))
             .map_err(|error| StepError::new(Code::StoreFailed, format!("the writer cannot start: {error}")))?;
-        Ok(Writer { queue: Some(queue), thread: Some(thread), commits })
+        let is_quick = durability != Durability::Full;
+        Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
     }
 
     pub(crate) fn commits(&self) -> u64 {
-        self.commits.load(Ordering::Relaxed)
+        self.desk.commits.load(Ordering::Relaxed)
+    }
+
+    /// Commits a job at once if that is quick, else queues it.
+    pub(crate) fn append(&self, mut job: Job) -> Append {
+        match self.is_quick.then(|| self.desk.commit_now(&mut job)).flatten() {
+            Some(result) => Append::Done(result),
+            None => Append::Later(self.submit(job)),
+        }
     }
 
     /// Queues a job; ready when it is committed, or could not be.
     pub(crate) fn submit(&self, job: Job) -> Boxed<'static, Result<(), StepError>> {
         let (done, committed) = oneshot::channel();
+        self.desk.queued.fetch_add(1, Ordering::AcqRel);
         let sent = self.queue.as_ref().is_some_and(|queue| queue.send(Queued { job, done }).is_ok());
         Box::pin(async move {
             let gone = || StepError::new(Code::StoreFailed, "the database is closed");
@@ -68,12 +94,38 @@ impl Drop for Writer {
     }
 }
 
-fn write(connection: Connection, jobs: &Receiver<Queued>, commits: &AtomicU64) {
+impl Desk {
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits one job on the thread of the caller; `None` if it would have to wait for another job or process.
+    fn commit_now(&self, job: &mut Job) -> Option<Result<(), StepError>> {
+        let connection = self.connection.try_lock().ok()?;
+        if self.queued.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let _ = connection.busy_timeout(Duration::ZERO);
+        let committed = transact(&connection, &mut [&mut *job]);
+        let _ = connection.busy_timeout(BUSY);
+        if let Err(error) = &committed {
+            let _ = connection.execute_batch("ROLLBACK");
+            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
+                return None;
+            }
+        }
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        Some(committed.map_err(failed).and_then(|results| results.into_iter().collect()))
+    }
+}
+
+fn write(desk: &Desk, jobs: &Receiver<Queued>) {
     while let Ok(first) = jobs.recv() {
         let mut batch = vec![first];
         batch.extend(jobs.try_iter());
-        let results = commit(&connection, &mut batch);
-        commits.fetch_add(1, Ordering::Relaxed);
+        let results = commit(&desk.connection(), &mut batch);
+        desk.queued.fetch_sub(batch.len(), Ordering::AcqRel);
+        desk.commits.fetch_add(1, Ordering::Relaxed);
         for (queued, result) in batch.into_iter().zip(results) {
             // Whoever asked may be gone; the commit stands.
             let _ = queued.done.send(result);
@@ -83,7 +135,8 @@ fn write(connection: Connection, jobs: &Receiver<Queued>, commits: &AtomicU64) {
 
 /// Commits a batch; the result of each job.
 fn commit(connection: &Connection, batch: &mut [Queued]) -> Vec<Result<(), StepError>> {
-    match transact(connection, batch) {
+    let mut jobs: Vec<&mut Job> = batch.iter_mut().map(|queued| &mut queued.job).collect();
+    match transact(connection, &mut jobs) {
         Ok(results) => results,
         Err(error) => {
             let _ = connection.execute_batch("ROLLBACK");
@@ -93,12 +146,9 @@ fn commit(connection: &Connection, batch: &mut [Queued]) -> Vec<Result<(), StepE
     }
 }
 
-fn transact(connection: &Connection, batch: &mut [Queued]) -> rusqlite::Result<Vec<Result<(), StepError>>> {
+fn transact(connection: &Connection, jobs: &mut [&mut Job]) -> rusqlite::Result<Vec<Result<(), StepError>>> {
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let mut results = Vec::with_capacity(batch.len());
-    for queued in batch.iter_mut() {
-        results.push((queued.job)(connection)?);
-    }
+    let results = jobs.iter_mut().map(|job| job(connection)).collect::<rusqlite::Result<_>>()?;
     connection.prepare_cached("COMMIT")?.execute([])?;
     Ok(results)
 }

@@ -1,7 +1,7 @@
 //! One attempt of one effect: recorded as started, performed, and given back to be recorded as finished.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use flowloom_core::budget::{Claim, Ledger, Reservation};
@@ -208,7 +208,7 @@ impl Interpreter {
             owner: self.owner.clone(),
             agent: self.agent.clone(),
             depth: place.depth,
-            deltas: Arc::new(self.log.publisher.clone()),
+            deltas: self.log.publisher.deltas(),
         }
     }
 

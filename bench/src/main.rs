@@ -1,0 +1,97 @@
+//! Measures the engine on this machine, with the floor beside it: `cargo run --release -p bench [-- W1 W2 …]`.
+//!
+//! Every workload runs in a process of its own, so that its peak memory is its own, and takes turns with its floor, so
+//! that both see the same minute of a noisy machine: read the ratios. What is measured is the public path: a definition
+//! is compiled, started and driven, its events go to one subscriber, and limits, budgets, timeouts and retries are on.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod definitions;
+mod durable;
+mod floor;
+mod measure;
+mod report;
+mod workloads;
+mod world;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use measure::Row;
+
+/// Why something could not be measured.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+const WORKLOADS: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000"];
+
+/// Where a child process writes its rows.
+const CHILD: &str = "--child";
+
+/// The build's folder.
+pub(crate) fn target() -> PathBuf {
+    let own = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.parent()?.to_owned()));
+    own.unwrap_or_else(|| PathBuf::from("target"))
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.as_slice() {
+        [flag, workload] if flag == CHILD => child(workload),
+        chosen => parent(chosen),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Measures every chosen workload in a process of its own.
+fn parent(chosen: &[String]) -> Result<ExitCode, Failure> {
+    if let Some(unknown) = chosen.iter().find(|name| !WORKLOADS.contains(&name.as_str())) {
+        eprintln!("bench: there is no workload {unknown}; there are {}", WORKLOADS.join(", "));
+        return Ok(ExitCode::from(2));
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for workload in WORKLOADS.iter().filter(|name| chosen.is_empty() || chosen.iter().any(|chosen| chosen == *name)) {
+        eprintln!("{workload} …");
+        let mut command = Command::new(std::env::current_exe()?);
+        let output = command.args([CHILD, workload]).stderr(Stdio::inherit()).output()?;
+        if !output.status.success() {
+            return Err(format!("{workload} failed").into());
+        }
+        rows.append(&mut serde_json::from_slice(&output.stdout)?);
+    }
+    print!("{}", report::table(&rows));
+    let file = target().join("bench.json");
+    std::fs::write(&file, format!("{:#}\n", report::json(&rows)))?;
+    println!("\n{}", file.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures one workload and prints its rows as JSON.
+fn child(workload: &str) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let rows = runtime.block_on(async {
+        match workload {
+            "W1" => workloads::w1().await,
+            "W2" => workloads::w2().await,
+            "W3" => workloads::w3().await,
+            "W4" => workloads::w4().await,
+            "W5" => workloads::w5().await,
+            "W5d" => durable::w5_durable().await,
+            "W6" => durable::w6().await,
+            "W7" => durable::w7(),
+            "W8" => {
+                let mut rows = workloads::w8_in_memory().await?;
+                rows.append(&mut durable::w8_durable().await?);
+                Ok(rows)
+            }
+            "F1000" => workloads::f1000().await,
+            other => Err(format!("there is no workload {other}").into()),
+        }
+    })?;
+    println!("{}", serde_json::to_string(&rows)?);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,134 @@
+//! Repetitions and what is made of them.
+
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Failure;
+
+/// Repetitions of something, in seconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) workload: String,
+    pub(crate) what: String,
+    pub(crate) n: usize,
+    /// Seconds of one repetition.
+    pub(crate) ours: Option<Sample>,
+    /// The same for the floor.
+    pub(crate) floor: Option<Sample>,
+    /// What ours and the floor are divided by.
+    pub(crate) units: usize,
+    /// The figure that the goal is about.
+    pub(crate) value: Option<f64>,
+    /// The goal in words.
+    pub(crate) goal: String,
+    /// Whether it is met; `None` for lines without a goal, and for what could not be measured.
+    pub(crate) met: Option<bool>,
+}
+
+impl Sample {
+    /// The sample of some repetitions.
+    pub(crate) fn of(mut seconds: Vec<f64>) -> Sample {
+        seconds.sort_by(f64::total_cmp);
+        let at = |index: usize| seconds.get(index).copied().unwrap_or(f64::NAN);
+        Sample { median: at(seconds.len() / 2), min: at(0), max: at(seconds.len().saturating_sub(1)) }
+    }
+}
+
+impl Row {
+    pub(crate) fn new(workload: &str, what: &str, n: usize) -> Row {
+        Row {
+            workload: workload.to_owned(),
+            what: what.to_owned(),
+            n,
+            ours: None,
+            floor: None,
+            units: n.max(1),
+            value: None,
+            goal: String::new(),
+            met: None,
+        }
+    }
+
+    pub(crate) fn measured(mut self, ours: Sample, floor: Option<Sample>, units: usize) -> Row {
+        (self.ours, self.floor, self.units) = (Some(ours), floor, units);
+        self
+    }
+
+    /// A goal that is met while `value` is at most `bound`.
+    pub(crate) fn at_most(mut self, value: f64, bound: f64, unit: &str) -> Row {
+        self.value = Some(value);
+        self.goal = format!("<= {bound} {unit}");
+        self.met = Some(value <= bound);
+        self
+    }
+
+    /// A goal that is met while `value` is at least `bound`.
+    pub(crate) fn at_least(mut self, value: f64, bound: f64, unit: &str) -> Row {
+        self.value = Some(value);
+        self.goal = format!(">= {bound} {unit}");
+        self.met = Some(value >= bound);
+        self
+    }
+
+    /// Microseconds of one unit.
+    pub(crate) fn per_unit(&self) -> f64 {
+        self.ours.map_or(f64::NAN, |ours| ours.median / self.units as f64 * 1e6)
+    }
+
+    /// How many times the floor it takes.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        Some(self.ours?.median / self.floor?.median)
+    }
+}
+
+/// Runs `ours` and `floor` by turns, so that both see the same minute of the machine; the first turn warms up. Each
+/// gives the seconds of one repetition.
+pub(crate) async fn by_turns(
+    repetitions: usize,
+    mut ours: impl AsyncFnMut() -> Result<f64, Failure>,
+    mut floor: impl AsyncFnMut() -> Result<f64, Failure>,
+) -> Result<(Sample, Sample), Failure> {
+    let (mut our_times, mut floor_times) = (Vec::new(), Vec::new());
+    for turn in 0..=repetitions {
+        let times = (ours().await?, floor().await?);
+        if turn > 0 {
+            our_times.push(times.0);
+            floor_times.push(times.1);
+        }
+    }
+    Ok((Sample::of(our_times), Sample::of(floor_times)))
+}
+
+/// The seconds that `work` takes on a task of its own: on the thread that blocks on the runtime, each wake costs 10 to
+/// 25 µs.
+pub(crate) async fn on_a_task<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<f64, Failure> {
+    let timed = tokio::spawn(async move {
+        let since = Instant::now();
+        let result = work.await;
+        let seconds = since.elapsed().as_secs_f64();
+        result.map(|kept| {
+            drop(kept);
+            seconds
+        })
+    });
+    timed.await?
+}
+
+/// Most memory this process ever had, in MB.
+pub(crate) fn peak_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
+    kilobytes.map_or(f64::NAN, |kilobytes| kilobytes / 1024.0)
+}
