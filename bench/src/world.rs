@@ -63,6 +63,8 @@ pub(crate) async fn run(engine: &Engine, definition: &Definition) -> Result<(Out
         owner: "bench".to_owned(),
         agent: None,
         limits: limits(),
+        depth: 0,
+        id: None,
     };
     let run = engine.start(start)?;
     let mut subscription = run.subscribe();

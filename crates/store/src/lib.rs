@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Lets the database grow to so many pages only, as a full disk would; for tests.
-    pub async fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
+    pub fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
         let set = format!("PRAGMA max_page_count={pages}");
         self.writer.pragma(&set)
     }

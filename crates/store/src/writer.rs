@@ -62,6 +62,11 @@ impl Writer {
         self.desk.commits.load(Ordering::Relaxed)
     }
 
+    /// Runs a statement that cannot be part of a transaction.
+    pub(crate) fn pragma(&self, sql: &str) -> Result<(), StepError> {
+        self.desk.connection().execute_batch(sql).map_err(failed)
+    }
+
     /// Commits a job at once if that is quick, else queues it.
     pub(crate) fn append(&self, mut job: Job) -> Append {
         match self.is_quick.then(|| self.desk.commit_now(&mut job)).flatten() {

@@ -146,7 +146,7 @@ async fn a_full_database_loses_nothing_that_was_acknowledged() {
     let store = open(folder.path());
     let lease = store.begin(id(1)).expect("new");
     append(&store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
-    store.limit_pages(20).await.expect("limited");
+    store.limit_pages(20).expect("limited");
     let mut acknowledged = 1;
     let error = loop {
         let big = finished("x".repeat(3_000).into());
