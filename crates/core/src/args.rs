@@ -70,17 +70,15 @@ impl Payload {
         Arguments::Single(required.into(), prompt.clone())
     }
 
-    /// The hash of everything in it.
-    pub fn hash(&self) -> Hash {
-        let mut hasher = Hasher::new();
+    /// Adds everything in it to a hash.
+    pub(crate) fn hash_into(&self, hasher: &mut Hasher) {
         hasher.hash(&self.digest).number(self.extra.len() as u64);
         for (key, value) in &self.extra {
             hasher.text(key).value(value);
         }
         if let Some(prompt) = &self.prompt {
-            crate::request::hash_rich(&mut hasher, prompt);
+            crate::request::hash_rich(hasher, prompt);
         }
-        hasher.finish()
     }
 }
 

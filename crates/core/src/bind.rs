@@ -1,36 +1,49 @@
 //! How outputs take effect on variables. Shared by the interpreter and by every report that works out a run's variables
 //! from its record.
 
+use std::sync::Arc;
+
 use crate::error::StepError;
 use crate::plan::{Assignment, Merge, Step};
-use crate::template::{Lookup, TextRules};
+use crate::template::{Lookup, Part, Template, TextRules};
 use crate::value::Value;
 use crate::vars::Env;
 
 /// The variables that `step` will write, one for each of its writes; an empty name takes nothing. Names are read before
 /// the step runs.
-pub fn names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<String>, StepError> {
-    let name = |templates: &[crate::template::Template]| {
+pub fn names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<Arc<str>>, StepError> {
+    let name = |templates: &[Template]| {
         for template in templates {
-            let name = template.resolve(env, rules)?.names_only();
+            let name: Arc<str> = match template.parts.as_slice() {
+                // Nearly every name stands in the definition as it is, and is shared with it.
+                [Part::Text(name)] => name.clone(),
+                _ => template.resolve(env, rules)?.names_only().into(),
+            };
             if !name.is_empty() {
                 return Ok(name);
             }
         }
-        Ok(String::new())
+        Ok("".into())
     };
     step.writes.iter().map(|write| name(&write.names)).collect()
 }
 
 /// Lets a step's output take effect. A step that gave nothing takes the variable away.
-pub fn write(step: &Step, names: Vec<String>, output: Option<&Value>, env: &mut Env) {
+pub fn write(step: &Step, mut names: Vec<Arc<str>>, output: Option<&Value>, env: &mut Env) {
+    if let Some(value) = output
+        && step.writes.iter().all(|write| write.merge == Merge::Replace)
+    {
+        names.retain(|name| !name.is_empty());
+        env.vars.set_all(names, value);
+        return;
+    }
     for (write, name) in step.writes.iter().zip(names) {
         if name.is_empty() {
             continue;
         }
         match (output, write.merge) {
-            (Some(value), Merge::Replace) => env.vars.set(name.into(), value.clone()),
-            (Some(value), Merge::Append) => env.vars.append(name.into(), value.clone()),
+            (Some(value), Merge::Replace) => env.vars.set(name, value.clone()),
+            (Some(value), Merge::Append) => env.vars.append(name, value.clone()),
             (None, Merge::Replace) => env.vars.remove(&name),
             (None, Merge::Append) => {}
         }

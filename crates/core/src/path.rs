@@ -36,10 +36,18 @@ impl Path {
 
     fn extend(&self, parts: &[&str]) -> Path {
         let own = if &*self.0 == "/" { "" } else { &*self.0 };
-        let mut text = String::with_capacity(own.len() + parts.iter().map(|p| p.len()).sum::<usize>());
-        text.push_str(own);
-        parts.iter().for_each(|part| text.push_str(part));
-        Path(text.into())
+        let texts = || std::iter::once(own).chain(parts.iter().copied());
+        // Gathered where it costs nothing, since a shared text is copied into its place anyway.
+        let mut small = [0; 128];
+        let mut end = 0;
+        for text in texts() {
+            let Some(room) = small.get_mut(end..end + text.len()) else {
+                return Path(texts().collect::<String>().into());
+            };
+            room.copy_from_slice(text.as_bytes());
+            end += text.len();
+        }
+        Path(str::from_utf8(&small[..end]).map_or_else(|_| texts().collect::<String>().into(), Into::into))
     }
 
     /// The text.

@@ -279,7 +279,8 @@ impl Request {
                 hasher.text(&request.url).number(u64::from(request.capture == Capture::Html));
             }
             Request::Call(request) => {
-                hasher.text(&request.function).hash(&request.payload.hash());
+                hasher.text(&request.function);
+                request.payload.hash_into(&mut hasher);
             }
             Request::Python(request) => {
                 hasher.text(&request.source).value(&request.inputs);

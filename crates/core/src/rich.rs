@@ -49,6 +49,15 @@ impl Rich {
         }
     }
 
+    /// Appends text that is nobody else's.
+    pub fn push_string(&mut self, text: String) {
+        if self.pieces.is_empty() && !text.is_empty() {
+            self.pieces.push(Piece::Text(text));
+        } else {
+            self.push_text(&text);
+        }
+    }
+
     /// Appends a secret by name.
     pub fn push_secret(&mut self, name: &str) {
         self.pieces.push(Piece::Secret(name.into()));
@@ -71,6 +80,9 @@ impl Rich {
 
     /// The text with every secret replaced by what `value` gives for its name.
     pub fn fill(&self, value: impl Fn(&str) -> String) -> String {
+        if let [Piece::Text(text)] = self.pieces.as_slice() {
+            return text.clone();
+        }
         let mut out = String::new();
         for piece in &self.pieces {
             match piece {

@@ -104,8 +104,13 @@ impl Default for RunState {
 impl RunState {
     /// Folds a whole journal.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> RunState {
+        let records = records.into_iter();
         let mut state = RunState::default();
-        records.into_iter().for_each(|record| state.apply(record));
+        // Most steps have two events; growing a large state copies it several times.
+        let steps = records.size_hint().0 / 2;
+        state.steps.reserve(steps);
+        state.index.reserve(steps);
+        records.for_each(|record| state.apply(record));
         state
     }
 

@@ -162,7 +162,7 @@ impl Template {
                 Part::Text(text) => rich.push_text(text),
                 Part::Secret(name) => rich.push_secret(name),
                 Part::Ref(reference) => match self.found(reference, scope, rules)? {
-                    Some(found) => rich.push_text(&render::text(&found.to_value(), rules.style)),
+                    Some(found) => rich.push_string(render::text(&found.to_value(), rules.style)),
                     None if rules.missing == Missing::Keep => rich.push_text(&reference.source),
                     None => {}
                 },

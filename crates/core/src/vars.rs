@@ -25,8 +25,22 @@ impl Default for Vars {
 impl Vars {
     /// Sets a variable.
     pub fn set(&mut self, name: Arc<str>, value: Value) {
-        self.digest = Hasher::new().hash(&self.digest).text(&name).value(&value).finish();
-        Arc::make_mut(&mut self.map).insert(name, value);
+        self.set_all(vec![name], &value);
+    }
+
+    /// Sets several variables to one value, which is hashed once.
+    pub fn set_all(&mut self, names: Vec<Arc<str>>, value: &Value) {
+        if names.is_empty() {
+            return;
+        }
+        let mut hasher = Hasher::new();
+        hasher.hash(&self.digest).number(2).value(value).number(names.len() as u64);
+        let map = Arc::make_mut(&mut self.map);
+        for name in names {
+            hasher.text(&name);
+            map.insert(name, value.clone());
+        }
+        self.digest = hasher.finish();
     }
 
     /// Adds an item to a list variable, which is made if it is missing or no list.

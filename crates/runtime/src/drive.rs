@@ -49,7 +49,9 @@ impl Control {
 
     fn take(&self, context: &Context<'_>) -> Vec<Wish> {
         let mut inbox = self.inbox();
-        inbox.1 = Some(context.waker().clone());
+        if !inbox.1.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            inbox.1 = Some(context.waker().clone());
+        }
         std::mem::take(&mut inbox.0)
     }
 }
@@ -250,7 +252,9 @@ impl Future for Drive {
     type Output = Driven;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Driven> {
-        match self.turn(context) {
+        let turn = self.turn(context);
+        self.log.publisher.wake();
+        match turn {
             Ok(poll) => poll,
             Err(error) => {
                 self.root = None;

@@ -14,6 +14,10 @@ use crate::effects::Deltas;
 /// Signals kept for a subscriber that is slow.
 const BUFFER: usize = 1024;
 
+/// Events that wait at most until a subscriber is woken, while the run does not pause: waking one takes longer than a
+/// small step.
+const BATCH: usize = 64;
+
 /// Something a subscriber hears.
 #[derive(Clone, Debug)]
 pub enum Signal {
@@ -67,9 +71,14 @@ struct Waiting {
 }
 
 impl Publisher {
-    /// Tells everyone about stored events.
+    /// Tells everyone about stored events; they hear them at the next [`Publisher::wake`] at the latest.
     pub(crate) fn publish(&self, records: &[Arc<Record>]) {
-        self.shared.send(records.iter().map(|record| Signal::Event(record.clone())));
+        self.shared.send(records.iter().map(|record| Signal::Event(record.clone())), BATCH);
+    }
+
+    /// Wakes everyone for whom there is something.
+    pub(crate) fn wake(&self) {
+        self.shared.queues().iter().for_each(|queue| queue.push(std::iter::empty(), 1));
     }
 
     /// A new subscription, from now on.
@@ -90,11 +99,11 @@ impl Shared {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, signals: impl Iterator<Item = Signal> + Clone) {
+    fn send(&self, signals: impl Iterator<Item = Signal> + Clone, batch: usize) {
         let mut queues = self.queues();
         // A queue that only this list holds has lost its subscriber.
         queues.retain(|queue| Arc::strong_count(queue) > 1);
-        queues.iter().for_each(|queue| queue.push(signals.clone()));
+        queues.iter().for_each(|queue| queue.push(signals.clone(), batch));
     }
 }
 
@@ -104,7 +113,8 @@ impl Deltas for Shared {
             return;
         }
         let text: Arc<str> = text.into();
-        self.send(std::iter::once_with(|| Signal::Delta { path: path.clone(), attempt, text: text.clone() }));
+        let delta = || Signal::Delta { path: path.clone(), attempt, text: text.clone() };
+        self.send(std::iter::once_with(delta), 1);
     }
 }
 
@@ -119,7 +129,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, signals: impl Iterator<Item = Signal>) {
+    /// Adds signals, and wakes the subscriber if `batch` of them wait.
+    fn push(&self, signals: impl Iterator<Item = Signal>, batch: usize) {
         let mut state = self.state();
         for signal in signals {
             if state.signals.len() == BUFFER {
@@ -128,7 +139,7 @@ impl Queue {
             }
             state.signals.push_back(signal);
         }
-        let waker = state.waker.take();
+        let waker = if state.signals.len() >= batch { state.waker.take() } else { None };
         drop(state);
         waker.into_iter().for_each(Waker::wake);
     }

@@ -1,5 +1,7 @@
 //! The composites: in what order, and how often, children run.
 
+use std::sync::Arc;
+
 use flowloom_core::bind;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -14,7 +16,7 @@ use crate::effects::Boxed;
 use crate::scope::{self, Scope};
 
 /// A member that has ended, with the names it writes and the variables as it left them.
-type Member = (Result<Walk, Halt>, Vec<String>);
+type Member = (Result<Walk, Halt>, Vec<Arc<str>>);
 
 impl Interpreter {
     pub(super) async fn sequence(&self, steps: &[Step], env: &mut Env, place: &Place) -> Walked {

@@ -199,7 +199,7 @@ impl Interpreter {
     fn context(&self, place: &Place, attempt: u32) -> Context {
         let run = self.log.lease.run;
         let mut hasher = Hasher::new();
-        let key = hasher.text(&run.to_string()).text(place.path.as_str()).number(u64::from(attempt)).finish();
+        let key = hasher.text(&self.run).text(place.path.as_str()).number(u64::from(attempt)).finish();
         Context {
             run,
             path: place.path.clone(),

@@ -22,6 +22,7 @@ use flowloom_core::vars::Env;
 
 use super::effect::{Effect, Failure};
 use super::{Halt, Interpreter, Place, Walked};
+use crate::effects::Boxed;
 
 /// Share of the model's window that one part of a long text takes, in percent (docs/formats/flow.md).
 const SUMMARY_PART_PERCENT: u64 = 45;
@@ -38,15 +39,15 @@ impl Interpreter {
             return Err(Halt::Failed(error, place.path.clone()));
         }
         match &step.kind {
-            Kind::Scrape(scrape) => self.scraped(step, scrape, env, place).await,
+            Kind::Scrape(scrape) => Box::pin(self.scraped(step, scrape, env, place)).await,
             Kind::Generate(generate) => self.asked(step, generate, env, place).await,
             _ => self.single(step, env, place).await,
         }
     }
 
-    /// A leaf that is one effect.
-    async fn single(&self, step: &Step, env: &Env, place: &Place) -> Walked {
-        self.attempts(&step.policy, place, || self.request(&step.kind, env, place)).await
+    /// A leaf that is one effect; boxed apart from the steps around it.
+    fn single<'a>(&'a self, step: &'a Step, env: &'a Env, place: &'a Place) -> Boxed<'a, Walked> {
+        Box::pin(self.attempts(&step.policy, place, move || self.request(&step.kind, env, place)))
     }
 
     /// A model call, which may be part of a conversation.
@@ -72,16 +73,18 @@ impl Interpreter {
     ) -> Walked {
         let mut first: Option<StepError> = None;
         for attempt in 1.. {
-            let failure = match request() {
-                Ok(request) => {
-                    let class = self.class(&request);
-                    let effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms };
-                    match self.attempt(place, attempt, effect).await {
-                        Ok(output) => return Ok(output),
-                        Err(failure) => failure,
-                    }
+            let failure = 'tried: {
+                // Taken out first: what a `match` looks at would lie in the future beside it.
+                let request = match request() {
+                    Ok(request) => request,
+                    Err(error) => break 'tried Failure::Step(error, None),
+                };
+                let class = self.class(&request);
+                let effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms };
+                match self.attempt(place, attempt, effect).await {
+                    Ok(output) => return Ok(output),
+                    Err(failure) => failure,
                 }
-                Err(error) => Failure::Step(error, None),
             };
             let (error, recorded) = match failure {
                 Failure::Halt(halt) => return Err(halt),

@@ -52,6 +52,8 @@ pub(crate) struct Interpreter {
     pub(crate) ledger: effect::Budget,
     pub(crate) steps: AtomicU64,
     pub(crate) flying: effect::Gate,
+    /// The run's id as text, for the keys of its effects.
+    pub(crate) run: String,
 }
 
 /// Where the interpreter stands.
@@ -77,6 +79,7 @@ impl Interpreter {
         created: &flowloom_core::event::RunCreated,
     ) -> Interpreter {
         Interpreter {
+            run: log.lease.run.to_string(),
             effects,
             log,
             memory,
@@ -117,7 +120,7 @@ impl Interpreter {
 
     /// Runs a step without letting its output take effect; also the variables it will write, whose names are read
     /// before the step runs.
-    async fn unwritten(&self, step: &Step, env: &mut Env, place: Place) -> (Result<Walk, Halt>, Vec<String>) {
+    async fn unwritten(&self, step: &Step, env: &mut Env, place: Place) -> (Result<Walk, Halt>, Vec<Arc<str>>) {
         match self.prepare(step, env, &place) {
             Err(halt) => (Err(halt), Vec::new()),
             Ok(None) => (Ok(Walk::Skipped), Vec::new()),
@@ -126,7 +129,7 @@ impl Interpreter {
     }
 
     /// Looks at limits and the condition; the names to write, or `None` if the step is skipped.
-    fn prepare(&self, step: &Step, env: &Env, place: &Place) -> Result<Option<Vec<String>>, Halt> {
+    fn prepare(&self, step: &Step, env: &Env, place: &Place) -> Result<Option<Vec<Arc<str>>>, Halt> {
         if place.nesting > self.limits.nesting {
             let message = format!("steps are nested more than {} levels deep", self.limits.nesting);
             return Err(Halt::Fatal(StepError::new(Code::LimitNesting, message), place.path.clone()));
@@ -168,7 +171,8 @@ impl Interpreter {
             Kind::Branch { arms, otherwise } => self.branch(arms, otherwise.as_deref(), env, &inner).await,
             Kind::Return(step) => self.step_at(step, env, inner).await.and_then(|output| Err(Halt::Return(output))),
             Kind::Subflow(subflow) => self.subflow(subflow, env, &inner).await,
-            Kind::Agent(agent) => self.agent(step, agent, env, &inner).await,
+            // Boxed, so that the future of every other step has no room for it: what is small is allocated faster.
+            Kind::Agent(agent) => Box::pin(self.agent(step, agent, env, &inner)).await,
             Kind::Assign(rows) => self.assign(rows, env, place),
             Kind::Fail { .. }
             | Kind::Generate(_)
