@@ -114,6 +114,11 @@ impl HttpClient {
         reqwest::Client::builder()
             // A proxy of the environment would dial for us, past the guard.
             .no_proxy()
+            // Another crate of the build may switch these on; our own decoder has the caps.
+            .no_gzip()
+            .no_brotli()
+            .no_deflate()
+            .no_zstd()
             // Followed by hand, because every hop is vetted.
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
