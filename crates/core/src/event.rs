@@ -1,7 +1,8 @@
 //! What can happen to a run. The durable records are the journal; the database, the event stream, replay and the tests
 //! read them and nothing else.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::error::StepError;
 use crate::hash::Hash;
@@ -14,7 +15,7 @@ use crate::status::Status;
 use crate::value::Value;
 
 /// One event with its header. Every event has the same header, so that any reader can group them without knowing them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// The run.
     pub run: RunId,
@@ -27,13 +28,12 @@ pub struct Record {
     /// The attempt, from 1; 0 where there is none.
     pub attempt: u32,
     /// What happened.
-    #[serde(flatten)]
     pub event: Event,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", content = "data", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The run exists, with everything it will ever read besides replies of the world.
     RunCreated(Box<RunCreated>),
@@ -57,7 +57,7 @@ pub enum Event {
     /// A step has its output. `None`: the step gave nothing (not even null).
     StepFinished {
         /// The output; absent for composites, whose output follows from their parts.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         output: Option<Value>,
         /// What it cost, for model calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -243,110 +243,59 @@ impl Event {
     }
 }
 
-impl<'de> Deserialize<'de> for Record {
-    /// Read in two steps, since serde's buffering of flattened fields would lose the exact text of numbers.
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Record, D::Error> {
-        #[derive(Deserialize)]
-        struct Wire {
-            run: RunId,
-            seq: u64,
-            at: u64,
-            path: Path,
-            attempt: u32,
-            event: String,
-            #[serde(default)]
-            data: Option<Box<serde_json::value::RawValue>>,
-        }
-        let wire = Wire::deserialize(deserializer)?;
-        let event = Event::from_parts(&wire.event, wire.data.as_deref().map(|raw| raw.get()))
-            .map_err(serde::de::Error::custom)?;
-        Ok(Record { run: wire.run, seq: wire.seq, at: wire.at, path: wire.path, attempt: wire.attempt, event })
+/// A record as it is written: the header, the event's name, and its data.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    run: RunId,
+    seq: u64,
+    at: u64,
+    path: Path,
+    attempt: u32,
+    event: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<Box<RawValue>>,
+}
+
+impl Serialize for Record {
+    /// Name and data stand beside the header, so that a reader can filter by `event` without knowing every event.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw = |text| RawValue::from_string(text).map_err(serde::ser::Error::custom);
+        let data = self.event.data().map_err(serde::ser::Error::custom)?.map(raw).transpose()?;
+        let event = self.event.name().to_owned();
+        let Record { run, seq, at, path, attempt, .. } = self;
+        let wire = Wire { run: *run, seq: *seq, at: *at, path: path.clone(), attempt: *attempt, event, data };
+        wire.serialize(serializer)
     }
 }
 
-/// [`Event`] in serde's external tagging, which needs no buffering.
-#[derive(Deserialize)]
-#[serde(remote = "Event", rename_all = "snake_case")]
-enum Tagged {
-    RunCreated(Box<RunCreated>),
-    RunStarted {
-        epoch: u64,
-    },
-    StepStarted {
-        kind: String,
-        target: String,
-        hash: Hash,
-        class: EffectClass,
-    },
-    StepFinished {
-        #[serde(default, deserialize_with = "present")]
-        output: Option<Value>,
-        #[serde(default)]
-        usage: Option<Usage>,
-        #[serde(default)]
-        memory: Option<MemoryWrite>,
-    },
-    StepFailed {
-        error: StepError,
-        then: AfterFailure,
-    },
-    StepSkipped {
-        reason: String,
-    },
-    StepAborted {
-        reason: String,
-    },
-    EdgeTaken {
-        to: Option<String>,
-    },
-    Asked(AskRequest),
-    Answered {
-        value: Value,
-        by: String,
-    },
-    TimerSet {
-        until: u64,
-    },
-    StepUncertain,
-    Resolved {
-        how: Resolution,
-        by: String,
-    },
-    CancelRequested {
-        by: String,
-    },
-    RunSuspended {
-        status: Status,
-    },
-    RunFinished {
-        status: Status,
-        #[serde(default)]
-        error: Option<StepError>,
-        #[serde(default)]
-        failed: Option<Path>,
-    },
+impl<'de> Deserialize<'de> for Record {
+    /// Read in two steps, since serde's buffering of flattened fields would lose the exact text of numbers.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Record, D::Error> {
+        let Wire { run, seq, at, path, attempt, event, data } = Wire::deserialize(deserializer)?;
+        let event = Event::from_parts(&event, data.as_deref().map(RawValue::get));
+        Ok(Record { run, seq, at, path, attempt, event: event.map_err(serde::de::Error::custom)? })
+    }
 }
 
 /// A field that is there, even if it is `null`: an output of null is not the absence of an output.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl Event {
     /// Reads an event from its name and the JSON text of its data.
     pub fn from_parts(name: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
-        let text = match data {
-            Some(data) => format!("{{\"{name}\":{data}}}"),
-            None => format!("\"{name}\""),
-        };
-        Tagged::deserialize(&mut serde_json::Deserializer::from_str(&text))
+        match data {
+            Some(data) => serde_json::from_str(&format!("{{\"{name}\":{data}}}")),
+            None => serde_json::from_str(&format!("\"{name}\"")),
+        }
     }
 
     /// The event's data as JSON text; `None` for events without data.
     pub fn data(&self) -> Result<Option<String>, serde_json::Error> {
+        // Written as {"name":data}, or as "name" alone.
         let text = serde_json::to_string(self)?;
-        // Adjacent tagging writes {"event":"name","data":...}; the data is what stands between.
-        let start = text.find("\"data\":").filter(|start| *start == self.name().len() + 12);
-        Ok(start.map(|start| text[start + 7..text.len() - 1].to_owned()))
+        let data = text.strip_suffix('}').and_then(|text| text.get(self.name().len() + 4..));
+        Ok(data.map(str::to_owned))
     }
 }
