@@ -18,6 +18,10 @@ use std::process::{Command, ExitCode, Stdio};
 
 use measure::Row;
 
+/// The program's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -1,6 +1,9 @@
 //! What can happen to a run. The durable records are the journal; the database, the event stream, replay and the tests
 //! read them and nothing else.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -46,9 +49,9 @@ pub enum Event {
     /// recorded outputs give it back.
     StepStarted {
         /// Kind of effect.
-        kind: String,
+        kind: Cow<'static, str>,
         /// Model, address or function.
-        target: String,
+        target: Arc<str>,
         /// Hash of the request.
         hash: Hash,
         /// What a crash during the effect means.

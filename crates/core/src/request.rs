@@ -243,16 +243,16 @@ impl Request {
     }
 
     /// Whom it goes to, for people: the model, the address, the function. Secrets are names.
-    pub fn target(&self) -> String {
+    pub fn target(&self) -> std::sync::Arc<str> {
         match self {
-            Request::Generate(request) => request.model.clone(),
-            Request::Http(request) => format!("{} {}", request.method, request.url.names_only()),
-            Request::Scrape(request) => request.url.clone(),
-            Request::Call(request) => request.function.to_string(),
-            Request::Python(_) => "python".to_owned(),
-            Request::MemoryGet { key } | Request::MemorySet { key, .. } => key.clone(),
-            Request::Ask(request) => request.question.clone(),
-            Request::Wait { duration_ms } => format!("{duration_ms} ms"),
+            Request::Generate(request) => request.model.as_str().into(),
+            Request::Http(request) => format!("{} {}", request.method, request.url.names_only()).into(),
+            Request::Scrape(request) => request.url.as_str().into(),
+            Request::Call(request) => request.function.clone(),
+            Request::Python(_) => "python".into(),
+            Request::MemoryGet { key } | Request::MemorySet { key, .. } => key.as_str().into(),
+            Request::Ask(request) => request.question.as_str().into(),
+            Request::Wait { duration_ms } => format!("{duration_ms} ms").into(),
         }
     }
 

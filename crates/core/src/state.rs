@@ -1,5 +1,6 @@
 //! A run's state: the fold of its events.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -43,9 +44,9 @@ pub struct StepState {
     /// Where it stands.
     pub phase: Phase,
     /// Kind of its effect, once it has started.
-    pub kind: Option<String>,
+    pub kind: Option<Cow<'static, str>>,
     /// Model, address or function.
-    pub target: Option<String>,
+    pub target: Option<Arc<str>>,
     /// The output, if it has one.
     pub output: Option<Value>,
     /// The last failure.

@@ -83,7 +83,7 @@ impl Host {
         let Some(engine) = self.engine.get() else {
             return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
         };
-        let id = id_of(&context.key);
+        let id = id_of(&context.key());
         let state = match self.store.read(id, 0).await {
             Ok(records) => {
                 let state = RunState::of(records.iter().map(|record| &**record));
@@ -125,7 +125,7 @@ impl Host {
         let text = render::json(&definition);
         self.bundle_of("workflow.json", &text)?;
         let given = definition.get("id").and_then(Value::as_str).map(str::to_owned);
-        let id = given.unwrap_or_else(|| id_of(&context.key).to_string());
+        let id = given.unwrap_or_else(|| id_of(&context.key()).to_string());
         let row = WorkflowRow { id: id.clone(), created_at: SystemClock.now_ms(), definition: text };
         self.store.put_workflow(row).await?;
         Ok(Value::map([("id", Value::from(id))]))

@@ -104,10 +104,10 @@ impl Models {
     }
 
     async fn ask_for_json(&self, request: &GenerateRequest, context: &Context) -> Result<Generated, StepError> {
-        let Some(schema) = &request.schema else { return self.ask(request, context, &context.key).await };
+        let Some(schema) = &request.schema else { return self.ask(request, context, &context.key()).await };
         let schema = Schema::new(schema)?;
         let request = schema.instruct(request);
-        let mut answer = self.ask(&request, context, &context.key).await?;
+        let mut answer = self.ask(&request, context, &context.key()).await?;
         // A model that wants a tool called has not answered yet.
         if !answer.tool_calls.is_empty() {
             return Ok(answer);
@@ -118,7 +118,7 @@ impl Models {
         };
         let first = answer.usage;
         let again = structured::repair(&request, &answer, &complaint);
-        answer = self.ask(&again, context, &format!("{}-repair", context.key)).await?;
+        answer = self.ask(&again, context, &format!("{}-repair", context.key())).await?;
         answer.usage.add(&first);
         match schema.check(&answer) {
             Ok(text) => Ok(Generated { text: Some(text), ..answer }),

@@ -131,7 +131,6 @@ mod tests {
             run: RunId::new(0, [0; 10]),
             path: StepPath::root(),
             attempt: 1,
-            key: String::new(),
             owner: "local".into(),
             agent: None,
             depth: 0,

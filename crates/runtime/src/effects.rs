@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use flowloom_core::error::StepError;
+use flowloom_core::hash::Hasher;
 use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -30,8 +31,6 @@ pub struct Context {
     pub path: Path,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// Idempotency key: the same for every send of this attempt, also after a crash.
-    pub key: String,
     /// Whose run it is.
     pub owner: Arc<str>,
     /// The agent on whose behalf it runs.
@@ -40,6 +39,15 @@ pub struct Context {
     pub depth: u32,
     /// Takes text as it arrives.
     pub deltas: Arc<dyn Deltas>,
+}
+
+impl Context {
+    /// Idempotency key: the same for every send of this attempt, also after a crash.
+    pub fn key(&self) -> String {
+        let mut hasher = Hasher::new();
+        hasher.text(&self.run.to_string()).text(self.path.as_str()).number(u64::from(self.attempt));
+        hasher.finish().to_string()
+    }
 }
 
 /// Takes a model's text as it arrives; beside the journal, never stored.

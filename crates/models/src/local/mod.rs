@@ -125,7 +125,7 @@ fn answer(
 ) -> Result<Generated, StepError> {
     let options = &request.options;
     // Without a seed each attempt of each step draws its own numbers, the same ones after a crash.
-    let seed = options.seed.unwrap_or_else(|| hash(&context.key));
+    let seed = options.seed.unwrap_or_else(|| hash(&context.key()));
     let wish = Wish {
         max_tokens: options.max_tokens.map_or(DEFAULT_MAX_TOKENS as usize, |most| most as usize),
         stops: options.stop.clone(),

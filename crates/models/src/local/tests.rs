@@ -23,7 +23,6 @@ fn context(shown: Arc<Shown>) -> Context {
         run: RunId::new(0, [0; 10]),
         path: StepPath::root(),
         attempt: 1,
-        key: "key".to_owned(),
         owner: "local".into(),
         agent: None,
         depth: 0,

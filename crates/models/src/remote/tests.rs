@@ -100,12 +100,16 @@ fn request(model: &str) -> GenerateRequest {
     }
 }
 
+/// The idempotency key of every request here.
+fn key() -> String {
+    context(Arc::default()).key()
+}
+
 fn context(shown: Arc<Shown>) -> Context {
     Context {
         run: RunId::new(0, [0; 10]),
         path: Path::root(),
         attempt: 1,
-        key: "the-key-of-this-attempt".to_owned(),
         owner: "local".into(),
         agent: None,
         depth: 0,
@@ -180,7 +184,7 @@ async fn a_streamed_answer_with_usage_and_price() {
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.micro_usd), (11, 7, Some(98)));
     let head = outcome.requests[0].to_lowercase();
     assert!(head.starts_with("post /chat/completions "), "{head}");
-    assert!(head.contains("idempotency-key: the-key-of-this-attempt\r\n"), "{head}");
+    assert!(head.contains(&format!("idempotency-key: {}\r\n", key())), "{head}");
     assert!(head.contains(&format!("authorization: bearer {KEY}\r\n")));
     assert_eq!(outcome.body(0)["model"], "gpt-4o");
 }
@@ -319,7 +323,7 @@ async fn json_is_asked_for_checked_and_repaired_once() {
     assert_eq!(outcome.body(0)["response_format"]["json_schema"]["strict"], true);
     let again = outcome.body(1)["messages"].to_string();
     assert!(again.contains("three") && again.contains("/age"), "{again}");
-    assert!(outcome.requests[1].contains("the-key-of-this-attempt-repair"));
+    assert!(outcome.requests[1].contains(&format!("{}-repair", key())));
     assert_eq!(outcome.result.as_ref().unwrap().usage.input_tokens, 22);
 
     let outcome = run(asking(), vec![said("no"), said("still no")]).await;
@@ -351,10 +355,7 @@ async fn anthropic_through_genai() {
     let usage = outcome.result.as_ref().unwrap().usage;
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.micro_usd), (5, 2, Some(45)));
     let head = outcome.requests[0].to_lowercase();
-    assert!(
-        head.starts_with("post /v1/messages ") && head.contains("idempotency-key: the-key-of-this-attempt"),
-        "{head}"
-    );
+    assert!(head.starts_with("post /v1/messages ") && head.contains(&format!("idempotency-key: {}", key())), "{head}");
 
     let outcome = run(request(model), vec![Act::Send(format!("{stream}{begin}"))]).await;
     assert_eq!(outcome.error().code, Code::ModelTruncated);

@@ -8,7 +8,6 @@ use flowloom_core::budget::{Claim, Ledger, Reservation};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Resolution};
-use flowloom_core::hash::Hasher;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::{GenerateRequest, Generated, Request, Usage};
@@ -59,7 +58,7 @@ impl Interpreter {
         let halt = |error| Failure::Halt(Halt::Fatal(error, path.clone()));
         self.count_step().map_err(halt)?;
         let started = Event::StepStarted {
-            kind: effect.request.kind().to_owned(),
+            kind: effect.request.kind().into(),
             target: effect.request.target(),
             hash: effect.request.hash(),
             class: effect.class,
@@ -198,13 +197,10 @@ impl Interpreter {
 
     fn context(&self, place: &Place, attempt: u32) -> Context {
         let run = self.log.lease.run;
-        let mut hasher = Hasher::new();
-        let key = hasher.text(&self.run).text(place.path.as_str()).number(u64::from(attempt)).finish();
         Context {
             run,
             path: place.path.clone(),
             attempt,
-            key: key.to_string(),
             owner: self.owner.clone(),
             agent: self.agent.clone(),
             depth: place.depth,

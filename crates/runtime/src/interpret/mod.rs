@@ -52,8 +52,6 @@ pub(crate) struct Interpreter {
     pub(crate) ledger: effect::Budget,
     pub(crate) steps: AtomicU64,
     pub(crate) flying: effect::Gate,
-    /// The run's id as text, for the keys of its effects.
-    pub(crate) run: String,
 }
 
 /// Where the interpreter stands.
@@ -79,7 +77,6 @@ impl Interpreter {
         created: &flowloom_core::event::RunCreated,
     ) -> Interpreter {
         Interpreter {
-            run: log.lease.run.to_string(),
             effects,
             log,
             memory,

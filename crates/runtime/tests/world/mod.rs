@@ -41,7 +41,7 @@ impl World {
 
     /// Latency of an attempt: 0 to 15 ms, by seed and place.
     async fn arrive(&self, context: &Context) {
-        *self.sent.lock().expect("not poisoned").entry(context.key.clone()).or_default() += 1;
+        *self.sent.lock().expect("not poisoned").entry(context.key()).or_default() += 1;
         let hash = Hasher::new().number(self.seed).text(context.path.as_str()).finish();
         let latency = u64::from(hash.bytes()[0] % 16);
         if latency > 0 {

@@ -74,10 +74,10 @@ impl Builtin {
         let args = Args::read(&request.payload, self.main_argument());
         let main = args.required(self.id(), self.main_argument())?;
         match self {
-            Builtin::WebFetch => registry.scraper.page(&main, Capture::Text, &context.key).await.map(Value::from),
+            Builtin::WebFetch => registry.scraper.page(&main, Capture::Text, &context.key()).await.map(Value::from),
             Builtin::HttpRequest => {
                 let request = http_request(&args, &main)?;
-                registry.client.exchange(&request, &context.key).await.map(reply)
+                registry.client.exchange(&request, &context.key()).await.map(reply)
             }
             Builtin::FileRead | Builtin::FileWrite => {
                 let content = match self {

@@ -50,7 +50,8 @@ impl HttpFunction {
     ) -> Result<Value, StepError> {
         let id = &call.function;
         let request = self.request(call)?;
-        let exchange = client.exchange(&request, &context.key);
+        let key = context.key();
+        let exchange = client.exchange(&request, &key);
         let received = match self.timeout_ms {
             None => exchange.await?,
             Some(limit) => match tokio::time::timeout(Duration::from_millis(limit), exchange).await {

@@ -133,7 +133,7 @@ impl HttpClient {
 impl Http for HttpClient {
     fn send<'a>(&'a self, request: &'a HttpRequest, context: &'a Context) -> Reply<'a, HttpReply> {
         Box::pin(async move {
-            let received = self.exchange(request, &context.key).await?;
+            let received = self.exchange(request, &context.key()).await?;
             Ok(HttpReply { status: received.status, headers: received.headers, body: received.text })
         })
     }

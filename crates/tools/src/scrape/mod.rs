@@ -100,7 +100,7 @@ async fn read(received: Received, capture: Capture) -> Result<String, StepError>
 
 impl Scraper for PageScraper {
     fn fetch<'a>(&'a self, request: &'a ScrapeRequest, context: &'a Context) -> Reply<'a, String> {
-        Box::pin(async move { self.page(&request.url.as_str().trim().into(), request.capture, &context.key).await })
+        Box::pin(async move { self.page(&request.url.as_str().trim().into(), request.capture, &context.key()).await })
     }
 
     fn select(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError> {

@@ -199,7 +199,7 @@ async fn an_endpoint_gets_the_payload_and_gives_the_result() {
     assert_eq!(seen.body, "{\"a\":1,\"b\":\"x\",\"prompt\":\"add with s3cret/+ \\\"value\"}");
     assert_eq!(seen.header("authorization"), Some("Bearer s3cret/+ \"value"));
     assert_eq!(seen.header("content-type"), Some("application/json"));
-    assert_eq!(seen.header("idempotency-key"), Some("key-of-attempt"));
+    assert_eq!(seen.header("idempotency-key"), Some(context().key().as_str()));
     assert_eq!(call(&registry, "my::text", &[]).await.expect("text"), "done".into());
     assert_eq!(call(&registry, "my::empty", &[]).await.expect("nothing"), Value::Null);
 }

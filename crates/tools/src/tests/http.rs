@@ -37,7 +37,7 @@ async fn a_request_arrives_as_written() {
     assert_eq!((seen.line.as_str(), seen.body.as_str()), ("POST /a?b=c HTTP/1.1", "{}"));
     assert_eq!(seen.header("x-one"), Some("1"));
     assert_eq!(seen.header("user-agent"), Some(concat!("flowloom/", env!("CARGO_PKG_VERSION"))));
-    assert_eq!(seen.header("idempotency-key"), Some("key-of-attempt"));
+    assert_eq!(seen.header("idempotency-key"), Some(context().key().as_str()));
 }
 
 #[tokio::test]

@@ -156,7 +156,6 @@ fn context() -> Context {
         run: RunId::new(0, [7; 10]),
         path: Path::root(),
         attempt: 1,
-        key: "key-of-attempt".to_owned(),
         owner: "local".into(),
         agent: None,
         depth: 0,
