@@ -18,10 +18,6 @@ use std::process::{Command, ExitCode, Stdio};
 
 use measure::Row;
 
-/// The program's allocator.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 

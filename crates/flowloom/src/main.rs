@@ -21,10 +21,6 @@ use clap::Parser;
 
 use crate::cli::Cli;
 
-/// A step makes many small, short-lived allocations, on several threads.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
