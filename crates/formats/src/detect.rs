@@ -34,11 +34,7 @@ pub fn detect(file: &str, text: &str) -> Result<Format, Unknown> {
         return Ok(Format::Steps);
     }
     let (node, _) = parse_node(text).map_err(|error| Unknown {
-        code: match error.kind {
-            flowloom_core::json::JsonErrorKind::Syntax => Code::JsonSyntax,
-            flowloom_core::json::JsonErrorKind::Truncated => Code::JsonTruncated,
-            flowloom_core::json::JsonErrorKind::TooDeep => Code::JsonTooDeep,
-        },
+        code: crate::reader::json_code(error.kind),
         span: error.span,
         message: error.message,
     })?;

@@ -41,14 +41,18 @@ pub(crate) fn read_json(parsed: Result<(Node, Vec<Duplicate>), JsonError>, probl
             Some(node)
         }
         Err(error) => {
-            let code = match error.kind {
-                JsonErrorKind::Syntax => Code::JsonSyntax,
-                JsonErrorKind::Truncated => Code::JsonTruncated,
-                JsonErrorKind::TooDeep => Code::JsonTooDeep,
-            };
-            problems.error(code, error.span, error.message);
+            problems.error(json_code(error.kind), error.span, error.message);
             None
         }
+    }
+}
+
+/// The code of a JSON error.
+pub(crate) fn json_code(kind: JsonErrorKind) -> Code {
+    match kind {
+        JsonErrorKind::Syntax => Code::JsonSyntax,
+        JsonErrorKind::Truncated => Code::JsonTruncated,
+        JsonErrorKind::TooDeep => Code::JsonTooDeep,
     }
 }
 
@@ -119,6 +123,19 @@ impl<'a> Fields<'a> {
             return None;
         }
         Some((text, span))
+    }
+
+    /// A list that must be there, with its place; an error if it is missing or something else.
+    pub(crate) fn required_list(&self, key: &str, problems: &mut Problems) -> Option<(&'a [Node], Span)> {
+        let Some(node) = self.node(key) else {
+            self.missing(key, problems);
+            return None;
+        };
+        let Some(items) = node.items() else {
+            self.wrong(key, node, "a list", problems);
+            return None;
+        };
+        Some((items, node.span))
     }
 
     /// A whole number from 0 up; an error if it is something else.

@@ -1,6 +1,6 @@
 //! The journal in memory: the first implementation, for tests, benches and runs that need not survive.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::code::Code;
@@ -135,9 +135,4 @@ impl Journal for MemoryJournal {
     fn wishes(&self, _run: RunId) -> Option<Boxed<'static, Vec<Wish>>> {
         None
     }
-}
-
-/// Paths that appear in a set of records; handy in tests.
-pub fn paths(records: &[Arc<Record>]) -> HashSet<String> {
-    records.iter().map(|record| record.path.to_string()).collect()
 }

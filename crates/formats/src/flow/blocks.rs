@@ -90,7 +90,7 @@ impl Compiler<'_> {
 
     fn api_call(&mut self, config: &Fields<'_>, key: Key) -> Option<Step> {
         self.known(config, &["url", "method", "headers", "bodyType", "body", "formData"]);
-        for name in ["url", "method", "bodyType"] {
+        for name in ["url", "method"] {
             config.text(name, self.problems);
         }
         if let Some((kind, span)) = config.text("bodyType", self.problems).filter(|(kind, _)| kind.contains("${")) {

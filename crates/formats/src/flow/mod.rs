@@ -92,17 +92,10 @@ impl Compiler<'_> {
             stem(file).to_owned()
         });
         let description = fields.text("description", self.problems).map(|(text, _)| text.to_owned());
-        let Some(list) = fields.node("steps") else {
-            fields.missing("steps", self.problems);
-            return None;
-        };
-        let Some(items) = list.items() else {
-            fields.wrong("steps", list, "a list", self.problems);
-            return None;
-        };
+        let (items, span) = fields.required_list("steps", self.problems)?;
         let steps = self.steps(items);
         let (declared, defaults) = self.inputs(items);
-        let root = Step { title: name.clone(), span: list.span, ..Step::new(root_key(), Kind::Sequence(steps)) };
+        let root = Step { title: name.clone(), span, ..Step::new(root_key(), Kind::Sequence(steps)) };
         let plan = Plan {
             format: Format::Flow,
             id: fields.node("uuid").and_then(Node::as_str).map(str::to_owned),

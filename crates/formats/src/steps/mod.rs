@@ -103,17 +103,10 @@ impl Compiler<'_> {
             let message = format!("{id:?} is not an id: letters, digits and _ - : . only, at most 256 of them");
             self.problems.error(Code::WrongKind, span, message);
         }
-        let Some(list) = fields.node("steps") else {
-            fields.missing("steps", self.problems);
-            return None;
-        };
-        let Some(items) = list.items() else {
-            fields.wrong("steps", list, "a list", self.problems);
-            return None;
-        };
+        let (items, span) = fields.required_list("steps", self.problems)?;
         let rows: Vec<Row<'_>> = items.iter().filter_map(|item| self.row(item)).collect();
         let steps = self.batches(&rows);
-        let root = Step { span: list.span, ..Step::new(Key::nth("steps", 1), Kind::Sequence(steps)) };
+        let root = Step { span, ..Step::new(Key::nth("steps", 1), Kind::Sequence(steps)) };
         Some(Plan {
             format: Format::Steps,
             id: id.map(|(id, _)| id.to_owned()),
