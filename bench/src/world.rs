@@ -9,10 +9,10 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{CallRequest, GenerateRequest, Generated, PythonRequest, Usage};
+use flowloom_core::request::{CallRequest, GenerateRequest, Generated, Usage};
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{self, Context, Effects, Model, Price, Reply};
+use flowloom_runtime::effects::{Context, Effects, Model, NoCode, Price, Reply};
 use flowloom_runtime::journal::Journal;
 use flowloom_runtime::publish::Heard;
 use flowloom_runtime::{Engine, Outcome, Start};
@@ -163,13 +163,5 @@ impl Model for Instant {
 
     fn price(&self, _model: &str) -> Option<Price> {
         Some(Price { input: 0, output: 0 })
-    }
-}
-
-struct NoCode;
-
-impl effects::Code for NoCode {
-    fn python<'a>(&'a self, _request: &'a PythonRequest, _context: &'a Context) -> Reply<'a, Value> {
-        Box::pin(ready(Err(StepError::new(Code::NoSandbox, "there is no sandbox here"))))
     }
 }

@@ -65,9 +65,9 @@ pub enum Event {
         /// What it cost, for model calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
-        /// A memory write that is part of this very event.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        memory: Option<MemoryWrite>,
+        /// Memory writes that are part of this very event.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        memory: Vec<MemoryWrite>,
     },
     /// An attempt failed.
     StepFailed {
@@ -171,8 +171,9 @@ fn is_zero(number: &u32) -> bool {
 pub struct MemoryWrite {
     /// The key.
     pub key: String,
-    /// The value.
-    pub value: Value,
+    /// The value; `None` takes the key away.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
 }
 
 /// What a failed attempt leads to.

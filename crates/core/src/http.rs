@@ -62,6 +62,30 @@ pub struct HttpReply {
     pub body: String,
 }
 
+impl HttpReply {
+    /// As a value: `{status, headers, body}`.
+    pub fn to_value(&self) -> Value {
+        let headers = Value::map(self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str().into())));
+        Value::map([
+            ("status", Value::from(i64::from(self.status))),
+            ("headers", headers),
+            ("body", self.body.as_str().into()),
+        ])
+    }
+
+    /// Reads what [`HttpReply::to_value`] wrote.
+    pub fn from_value(value: &Value) -> Option<HttpReply> {
+        let status = value.get("status")?.as_i64()?;
+        let headers = value.get("headers")?.as_map()?.iter();
+        let headers = headers.map(|(name, value)| Some((name.to_string(), value.as_str()?.to_owned())));
+        Some(HttpReply {
+            status: u16::try_from(status).ok()?,
+            headers: headers.collect::<Option<_>>()?,
+            body: value.get("body")?.as_str()?.to_owned(),
+        })
+    }
+}
+
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 impl HttpSpec {

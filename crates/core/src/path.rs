@@ -61,6 +61,11 @@ impl Path {
             || self.0.strip_prefix(&*other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '#']))
     }
 
+    /// The texts of the paths above this one, the run's root left out.
+    pub fn ancestors(&self) -> impl Iterator<Item = &str> {
+        self.0.char_indices().skip(1).filter(|(_, c)| matches!(c, '/' | '[' | '#')).map(|(end, _)| &self.0[..end])
+    }
+
     /// Reads a path as a person writes it; `None` unless it starts with `/`.
     pub fn parse(text: &str) -> Option<Path> {
         text.starts_with('/').then(|| Path(text.into()))

@@ -15,6 +15,8 @@ pub enum Request {
     Generate(GenerateRequest),
     /// Send an HTTP request.
     Http(HttpRequest),
+    /// Send an HTTP request for a code block; the output is the whole reply, whatever its status.
+    Exchange(HttpRequest),
     /// Read a web page.
     Scrape(ScrapeRequest),
     /// Call a tool or function.
@@ -212,8 +214,34 @@ pub struct PythonRequest {
     pub source: std::sync::Arc<str>,
     /// The inputs.
     pub inputs: Value,
+    /// What the block sees as its context besides the memory: the user's profile.
+    pub user: Value,
+    /// The user's memory as it is when the block starts: an object.
+    pub memory: Value,
     /// What a crash while it runs means.
     pub class: crate::plan::EffectClass,
+}
+
+/// What a Python block gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PythonReply {
+    /// What `execute` returned.
+    pub output: Value,
+    /// Keys of the memory that the block set or took away, in order of the key.
+    pub memory: Vec<(String, Option<Value>)>,
+}
+
+/// A JavaScript expression to evaluate in the sandbox.
+#[derive(Clone, Debug)]
+pub struct ScriptRequest {
+    /// One expression.
+    pub source: std::sync::Arc<str>,
+    /// The free names it reads, with their values; a name without a value is `undefined`.
+    pub names: Vec<(std::sync::Arc<str>, Option<Value>)>,
+    /// What `Date.now()` gives, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// What `Math.random()` starts from.
+    pub seed: u64,
 }
 
 /// A question to a person.
@@ -231,7 +259,7 @@ impl Request {
     pub fn kind(&self) -> &'static str {
         match self {
             Request::Generate(_) => "generate",
-            Request::Http(_) => "http",
+            Request::Http(_) | Request::Exchange(_) => "http",
             Request::Scrape(_) => "scrape",
             Request::Call(_) => "call",
             Request::Python(_) => "python",
@@ -246,7 +274,9 @@ impl Request {
     pub fn target(&self) -> std::sync::Arc<str> {
         match self {
             Request::Generate(request) => request.model.as_str().into(),
-            Request::Http(request) => format!("{} {}", request.method, request.url.names_only()).into(),
+            Request::Http(request) | Request::Exchange(request) => {
+                format!("{} {}", request.method, request.url.names_only()).into()
+            }
             Request::Scrape(request) => request.url.as_str().into(),
             Request::Call(request) => request.function.clone(),
             Request::Python(_) => "python".into(),
@@ -262,19 +292,7 @@ impl Request {
         hasher.text(self.kind());
         match self {
             Request::Generate(request) => request.hash_into(&mut hasher),
-            Request::Http(request) => {
-                hasher.text(&request.method);
-                hash_rich(&mut hasher, &request.url);
-                hasher.number(request.headers.len() as u64);
-                for (name, value) in &request.headers {
-                    hasher.text(name);
-                    hash_rich(&mut hasher, value);
-                }
-                hasher.number(u64::from(request.body.is_some()));
-                if let Some(body) = &request.body {
-                    hash_rich(&mut hasher, body);
-                }
-            }
+            Request::Http(request) | Request::Exchange(request) => hash_http(&mut hasher, request),
             Request::Scrape(request) => {
                 hasher.text(&request.url).number(u64::from(request.capture == Capture::Html));
             }
@@ -283,7 +301,7 @@ impl Request {
                 request.payload.hash_into(&mut hasher);
             }
             Request::Python(request) => {
-                hasher.text(&request.source).value(&request.inputs);
+                hasher.text(&request.source).value(&request.inputs).value(&request.user).value(&request.memory);
             }
             Request::MemoryGet { key } => {
                 hasher.text(key);
@@ -338,6 +356,20 @@ impl Usage {
     /// No calls yet, at a known price of nothing.
     pub fn none() -> Usage {
         Usage { micro_usd: Some(0), ..Usage::default() }
+    }
+}
+
+fn hash_http(hasher: &mut Hasher, request: &HttpRequest) {
+    hasher.text(&request.method);
+    hash_rich(hasher, &request.url);
+    hasher.number(request.headers.len() as u64);
+    for (name, value) in &request.headers {
+        hasher.text(name);
+        hash_rich(hasher, value);
+    }
+    hasher.number(u64::from(request.body.is_some()));
+    if let Some(body) = &request.body {
+        hash_rich(hasher, body);
     }
 }
 

@@ -8,13 +8,11 @@ use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
-use flowloom_core::request::PythonRequest;
-use flowloom_core::value::Value;
 use flowloom_formats::compile;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{self, Context, Effects, Reply};
+use flowloom_runtime::effects::{self, Effects};
 use flowloom_runtime::journal::Journal;
 use flowloom_store::Store;
 use flowloom_tools::{
@@ -49,7 +47,7 @@ impl App {
             http: client.clone(),
             scraper: Arc::new(PageScraper::new(client)),
             functions: Arc::new(registry),
-            code: Arc::new(NoSandbox),
+            code: Arc::new(effects::NoCode),
             clock: Arc::new(SystemClock),
         };
         let engine = Engine::new(effects, self.store.clone());
@@ -188,14 +186,5 @@ struct EnvironmentSecrets;
 impl Secrets for EnvironmentSecrets {
     fn value(&self, name: &str) -> Option<String> {
         std::env::var(format!("FLOWLOOM_SECRET_{name}")).ok().filter(|value| !value.is_empty())
-    }
-}
-
-/// No format of this version has code blocks.
-struct NoSandbox;
-
-impl effects::Code for NoSandbox {
-    fn python<'a>(&'a self, _request: &'a PythonRequest, _context: &'a Context) -> Reply<'a, Value> {
-        Box::pin(async { Err(StepError::new(Code::NoSandbox, "Python blocks need the sandbox")) })
     }
 }

@@ -13,7 +13,9 @@ use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{CallRequest, GenerateRequest, Generated, PythonRequest, ScrapeRequest};
+use flowloom_core::request::{
+    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, ScrapeRequest, ScriptRequest,
+};
 use flowloom_core::value::Value;
 
 /// A future that is boxed, since the traits are used as objects.
@@ -123,10 +125,51 @@ pub trait Functions: Send + Sync {
     fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value>;
 }
 
-/// Untrusted code.
+/// Untrusted code, in processes of its own.
 pub trait Code: Send + Sync {
-    /// Runs a Python block.
-    fn python<'a>(&'a self, request: &'a PythonRequest, context: &'a Context) -> Reply<'a, Value>;
+    /// Runs a Python block; what it wants of the world it asks of `host`.
+    fn python<'a>(
+        &'a self,
+        request: &'a PythonRequest,
+        host: &'a dyn Host,
+        context: &'a Context,
+    ) -> Reply<'a, PythonReply>;
+
+    /// Evaluates a JavaScript expression; `None` is `undefined`. It reaches nothing but its names.
+    fn script<'a>(&'a self, request: &'a ScriptRequest, context: &'a Context) -> Reply<'a, Option<Value>>;
+}
+
+/// What untrusted code may ask of its run; each request is recorded below the step.
+pub trait Host: Send + Sync {
+    /// Sends an HTTP request through the egress guard.
+    fn http<'a>(&'a self, request: HttpRequest) -> Reply<'a, HttpReply>;
+
+    /// Asks the run's model.
+    fn generate<'a>(&'a self, messages: Vec<Message>) -> Reply<'a, Generated>;
+}
+
+/// Where untrusted code cannot run: every piece of it is refused.
+pub struct NoCode;
+
+impl NoCode {
+    fn refused() -> StepError {
+        StepError::new(flowloom_core::code::Code::NoSandbox, "there is no sandbox here, so untrusted code is not run")
+    }
+}
+
+impl Code for NoCode {
+    fn python<'a>(
+        &'a self,
+        _request: &'a PythonRequest,
+        _host: &'a dyn Host,
+        _context: &'a Context,
+    ) -> Reply<'a, PythonReply> {
+        Box::pin(async { Err(NoCode::refused()) })
+    }
+
+    fn script<'a>(&'a self, _request: &'a ScriptRequest, _context: &'a Context) -> Reply<'a, Option<Value>> {
+        Box::pin(async { Err(NoCode::refused()) })
+    }
 }
 
 /// Time.

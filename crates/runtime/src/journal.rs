@@ -6,7 +6,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::event::{Record, Resolution};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
-use flowloom_core::value::Value;
+use flowloom_core::value::{Map, Value};
 
 use crate::effects::Boxed;
 
@@ -76,6 +76,9 @@ pub trait Journal: Send + Sync {
 
     /// The records of a run after position `after`.
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>>;
+
+    /// An owner's whole memory, by key.
+    fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>>;
 
     /// A value of an owner's memory.
     fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>>;

@@ -5,7 +5,7 @@
 //! interpreter produces is found there by path, attempt and name and compared; recorded outcomes are handed over in the
 //! order in which they happened, one at a time, so that replay does not depend on the order of polling.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -279,8 +279,17 @@ impl RunLog {
     /// Events of the record that the interpreter has not produced, of those it must produce.
     pub(crate) fn left_over(&self) -> Option<Arc<Record>> {
         let state = self.state();
-        let left = state.recorded.values().filter(|record| record.event.is_interpreted());
-        left.min_by_key(|record| record.seq).cloned()
+        let mut left: Vec<&Arc<Record>> =
+            state.recorded.values().filter(|record| record.event.is_interpreted()).collect();
+        if left.is_empty() {
+            return None;
+        }
+        // A block whose outcome is recorded is not run, so what it asked for is not looked up.
+        let is_block = |event: &Event| matches!(event, Event::StepStarted { kind, .. } if kind == "python");
+        let blocks: HashSet<&str> =
+            state.stored.iter().filter(|record| is_block(&record.event)).map(|record| record.path.as_str()).collect();
+        left.retain(|record| !record.path.ancestors().any(|above| blocks.contains(above)));
+        left.into_iter().min_by_key(|record| record.seq).cloned()
     }
 
     /// Counts an effect (or a pause between attempts) as under way until the guard is dropped.

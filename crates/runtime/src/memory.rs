@@ -7,7 +7,7 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
-use flowloom_core::value::Value;
+use flowloom_core::value::{Map, Value};
 
 use crate::effects::Boxed;
 use crate::journal::{Append, Journal, Lease, Wish};
@@ -77,9 +77,13 @@ impl State {
             return Err(StepError::new(Code::OwnershipLost, "another process took the run"));
         };
         for record in &records {
-            if let Event::StepFinished { memory: Some(write), .. } = &record.event {
-                let owner = owner_of(kept);
-                self.memory.insert((owner, write.key.clone()), write.value.clone());
+            let Event::StepFinished { memory, .. } = &record.event else { continue };
+            for write in memory {
+                let key = (owner_of(kept), write.key.clone());
+                match &write.value {
+                    Some(value) => self.memory.insert(key, value.clone()),
+                    None => self.memory.remove(&key),
+                };
             }
         }
         kept.records.extend(records);
@@ -125,6 +129,14 @@ impl Journal for MemoryJournal {
         let mut records = self.records(run);
         records.retain(|record| record.seq > after);
         Box::pin(async move { Ok(records) })
+    }
+
+    fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>> {
+        let state = self.state();
+        let mut kept: Vec<_> = state.memory.iter().filter(|((holder, _), _)| holder == owner).collect();
+        kept.sort_by_key(|((_, key), _)| key.clone());
+        let map = kept.into_iter().map(|((_, key), value)| (key.as_str().into(), value.clone())).collect();
+        Box::pin(async move { Ok(map) })
     }
 
     fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>> {

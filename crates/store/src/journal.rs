@@ -9,7 +9,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
-use flowloom_core::value::Value;
+use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::Boxed;
 use flowloom_runtime::journal::{Append, Journal, Lease, Wish};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -86,6 +86,17 @@ impl Journal for Store {
         Box::pin(async move { rows::read(&self.reader(), run, after) })
     }
 
+    fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>> {
+        Box::pin(async move {
+            let reader = self.reader();
+            let sql = "select key, value from memory where holder = ? order by key";
+            let mut statement = reader.prepare_cached(sql).map_err(failed)?;
+            let rows = statement.query_map([owner], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+            let rows: Vec<_> = rows.and_then(Iterator::collect).map_err(failed)?;
+            rows.into_iter().map(|(key, text)| Ok((key.as_str().into(), kept_value(&key, &text)?))).collect()
+        })
+    }
+
     fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>> {
         Box::pin(async move {
             let sql = "select value from memory where holder = ? and key = ?";
@@ -93,8 +104,7 @@ impl Journal for Store {
             let mut statement = reader.prepare_cached(sql).map_err(failed)?;
             let text: Option<String> =
                 statement.query_row(params![owner, key], |row| row.get(0)).optional().map_err(failed)?;
-            let read = text.map(|text| parse_value(&text)).transpose();
-            read.map_err(|error| StepError::new(Code::StoreCorrupt, format!("the memory {key:?} is damaged: {error}")))
+            text.map(|text| kept_value(key, &text)).transpose()
         })
     }
 
@@ -165,13 +175,18 @@ impl Batch {
     }
 }
 
+fn kept_value(key: &str, text: &str) -> Result<Value, StepError> {
+    parse_value(text)
+        .map_err(|error| StepError::new(Code::StoreCorrupt, format!("the memory {key:?} is damaged: {error}")))
+}
+
 /// What an event means for the other tables.
 fn project(connection: &Connection, number: i64, holder: &str, record: &Record) -> rusqlite::Result<()> {
     match &record.event {
         Event::RunStarted { .. } => set_status(connection, number, "running", None),
         Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
         Event::RunFinished { status, .. } => set_status(connection, number, status.name(), Some(record.at as i64)),
-        Event::StepFinished { memory: Some(write), .. } => remember(connection, holder, write),
+        Event::StepFinished { memory, .. } => memory.iter().try_for_each(|write| remember(connection, holder, write)),
         Event::CancelRequested { .. } | Event::Answered { .. } | Event::Resolved { .. } => {
             connection.prepare_cached("delete from wish where run = ?")?.execute([record.run.to_string()])?;
             Ok(())
@@ -187,7 +202,11 @@ fn set_status(connection: &Connection, number: i64, status: &str, finished: Opti
 }
 
 fn remember(connection: &Connection, holder: &str, write: &MemoryWrite) -> rusqlite::Result<()> {
-    let sql = "insert into memory values (?, ?, ?) on conflict do update set value = excluded.value";
-    connection.prepare_cached(sql)?.execute(params![holder, write.key, render::json(&write.value)])?;
+    let set = "insert into memory values (?, ?, ?) on conflict do update set value = excluded.value";
+    let forget = "delete from memory where holder = ? and key = ?";
+    match &write.value {
+        Some(value) => connection.prepare_cached(set)?.execute(params![holder, write.key, render::json(value)])?,
+        None => connection.prepare_cached(forget)?.execute(params![holder, write.key])?,
+    };
     Ok(())
 }

@@ -41,7 +41,7 @@ fn created(store: &Store) -> Event {
 }
 
 fn finished(output: Value) -> Event {
-    Event::StepFinished { output: Some(output), usage: None, memory: None }
+    Event::StepFinished { output: Some(output), usage: None, memory: Vec::new() }
 }
 
 async fn append(store: &Store, lease: Lease, records: Vec<Arc<Record>>) -> Result<(), flowloom_core::StepError> {
@@ -79,7 +79,7 @@ async fn memory_is_written_with_its_event_and_belongs_to_its_owner() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path());
     let lease = store.begin(id(1)).expect("new");
-    let memory = Some(MemoryWrite { key: "k".into(), value: 7.into() });
+    let memory = vec![MemoryWrite { key: "k".into(), value: Some(7.into()) }];
     let write = Event::StepFinished { output: None, usage: None, memory };
     let records = vec![record(id(1), 1, created(&store)), record(id(1), 2, write)];
     append(&store, lease, records).await.expect("stored");

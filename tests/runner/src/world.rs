@@ -7,11 +7,9 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{
-    CallRequest, Capture, GenerateRequest, Generated, Purpose, PythonRequest, Role, ScrapeRequest, Usage,
-};
+use flowloom_core::request::{CallRequest, Capture, GenerateRequest, Generated, Purpose, Role, ScrapeRequest, Usage};
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::{self, Clock, Context, Effects, Functions, Http, Model, Price, Reply, Scraper};
+use flowloom_runtime::effects::{Clock, Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper};
 use flowloom_runtime::sim::SimClock;
 
 /// Tokens that a prompt may have when a case does not say.
@@ -67,7 +65,7 @@ impl World {
             http: self.clone(),
             scraper: self.clone(),
             functions: self.clone(),
-            code: self.clone(),
+            code: Arc::new(NoCode),
             clock: Arc::new(self.clock.clone()),
         }
     }
@@ -243,10 +241,4 @@ impl Functions for World {
 
 fn echo_prompt() -> Map {
     Map::from_iter([("echo".into(), "prompt".into())])
-}
-
-impl effects::Code for World {
-    fn python<'a>(&'a self, _request: &'a PythonRequest, _context: &'a Context) -> Reply<'a, Value> {
-        Box::pin(async { Err(StepError::new(Code::NoSandbox, "this case needs the sandbox")) })
-    }
 }

@@ -10,9 +10,10 @@ use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Resolution};
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{GenerateRequest, Generated, Request, Usage};
+use flowloom_core::request::{GenerateRequest, Generated, PythonReply, Request, Usage};
 use flowloom_core::value::Value;
 
+use super::host::BlockHost;
 use super::{Halt, Interpreter, Place};
 use crate::effects::Context;
 use crate::log::{Emitted, Mode, Recorded, RunLog};
@@ -22,7 +23,7 @@ use crate::scope;
 pub(super) struct Outcome {
     pub(super) output: Option<Value>,
     pub(super) usage: Option<Usage>,
-    pub(super) memory: Option<MemoryWrite>,
+    pub(super) memory: Vec<MemoryWrite>,
 }
 
 /// Why an attempt gives nothing.
@@ -123,7 +124,7 @@ impl Interpreter {
         }
         match self.log.resolution(&place.path, attempt).await {
             Resolution::Resend => Ok(None),
-            Resolution::Value(value) => Ok(Some(Outcome { output: Some(value), usage: None, memory: None })),
+            Resolution::Value(value) => Ok(Some(Outcome { output: Some(value), usage: None, memory: Vec::new() })),
             Resolution::Fail => {
                 let message = "the effect may or may not have happened, and was declared failed";
                 Err(StepError::new(Code::EffectUncertain, message).into())
@@ -149,7 +150,7 @@ impl Interpreter {
             _ => {}
         }
         let _activity = self.log.activity();
-        let _permit = self.flying.enter(self.limits.parallel).await;
+        let _permit = if place.inside { None } else { Some(self.flying.enter(self.limits.parallel).await) };
         let mut aborted = Aborted::new(&self.log, &place.path, attempt);
         let context = self.context(place, attempt);
         let effects = &self.effects;
@@ -164,7 +165,18 @@ impl Interpreter {
                 content.map(|content| plain(content.into())).map_err(Failure::from)
             }
             Request::Call(request) => effects.functions.call(request, &context).await.map(plain).map_err(Failure::from),
-            Request::Python(request) => effects.code.python(request, &context).await.map(plain).map_err(Failure::from),
+            Request::Exchange(request) => {
+                let reply = effects.http.send(request, &context).await;
+                reply.map(|reply| plain(reply.to_value())).map_err(Failure::from)
+            }
+            Request::Python(request) => {
+                let host = BlockHost::new(self, place, attempt);
+                let reply = effects.code.python(request, &host, &context).await;
+                match host.halted() {
+                    Some(halt) => Err(Failure::Halt(halt)),
+                    None => reply.map(learned).map_err(Failure::from),
+                }
+            }
             Request::MemoryGet { key } => {
                 let value = self.memory.memory(&self.owner, key).await;
                 value.map(|value| plain(value.unwrap_or_default())).map_err(Failure::from)
@@ -172,7 +184,7 @@ impl Interpreter {
             Request::MemorySet { key, value } => Ok(Outcome {
                 output: Some(value.clone()),
                 usage: None,
-                memory: Some(MemoryWrite { key: key.clone(), value: value.clone() }),
+                memory: vec![MemoryWrite { key: key.clone(), value: Some(value.clone()) }],
             }),
             Request::Ask(_) | Request::Wait { .. } => Ok(plain(Value::Null)),
         };
@@ -254,8 +266,13 @@ impl Interpreter {
     }
 }
 
+fn learned(reply: PythonReply) -> Outcome {
+    let memory = reply.memory.into_iter().map(|(key, value)| MemoryWrite { key, value }).collect();
+    Outcome { output: Some(reply.output), usage: None, memory }
+}
+
 fn plain(value: Value) -> Outcome {
-    Outcome { output: Some(value), usage: None, memory: None }
+    Outcome { output: Some(value), usage: None, memory: Vec::new() }
 }
 
 /// A model's answer as an output: JSON where a schema asked for it, tool calls where there are any, else text.
@@ -272,7 +289,7 @@ fn answer(generated: Generated, request: &GenerateRequest) -> Outcome {
     } else {
         text.map(Value::from)
     };
-    Outcome { output, usage, memory: None }
+    Outcome { output, usage, memory: Vec::new() }
 }
 
 fn read_reply(reply: &flowloom_core::http::HttpReply) -> Result<Outcome, Failure> {

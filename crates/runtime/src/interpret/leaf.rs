@@ -142,8 +142,10 @@ impl Interpreter {
     fn class(&self, request: &Request) -> EffectClass {
         match request {
             Request::Call(request) => self.effects.functions.class(request),
-            Request::Http(request) if matches!(request.method.as_str(), "GET" | "HEAD") => EffectClass::AtLeastOnce,
-            Request::Http(_) => EffectClass::AtMostOnce,
+            Request::Http(request) | Request::Exchange(request) => match request.method.as_str() {
+                "GET" | "HEAD" => EffectClass::AtLeastOnce,
+                _ => EffectClass::AtMostOnce,
+            },
             Request::Python(request) => request.class,
             Request::Generate(_)
             | Request::Scrape(_)
@@ -162,7 +164,9 @@ impl Interpreter {
             Kind::Call(call) => Ok(Request::Call(call_request(call, env, place)?)),
             Kind::Python { source, inputs, effect } => {
                 let inputs = inputs.resolve(env, place.text)?;
-                Ok(Request::Python(PythonRequest { source: source.clone(), inputs, class: *effect }))
+                let user = env.lookup("user").cloned().unwrap_or_default();
+                let memory = env.lookup("memory").cloned().unwrap_or_default();
+                Ok(Request::Python(PythonRequest { source: source.clone(), inputs, user, memory, class: *effect }))
             }
             Kind::Memory(step) => memory_request(step, env, place),
             Kind::Ask { question, schema } => {

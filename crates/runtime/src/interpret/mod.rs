@@ -6,6 +6,7 @@
 mod agent;
 mod composite;
 mod effect;
+mod host;
 mod leaf;
 
 use std::sync::Arc;
@@ -61,6 +62,8 @@ pub(crate) struct Place {
     pub(crate) text: TextRules,
     pub(crate) nesting: u32,
     pub(crate) depth: u32,
+    /// Whether this is asked for by a code block, whose turn it shares.
+    pub(crate) inside: bool,
 }
 
 impl Place {
@@ -93,7 +96,7 @@ impl Interpreter {
     /// Runs the whole plan; the output of its root, or of the step that ended it.
     pub(crate) async fn run(&self, plan: &Plan, inputs: &Value) -> Walked {
         let mut env = Env { vars: plan.initial(inputs), locals: Vec::new() };
-        let place = Place { path: Path::root(), text: plan.text, nesting: 0, depth: self.depth };
+        let place = Place { path: Path::root(), text: plan.text, nesting: 0, depth: self.depth, inside: false };
         match self.step_at(&plan.root, &mut env, place).await {
             Err(Halt::Return(output)) => Ok(output),
             walked => walked,
@@ -190,7 +193,7 @@ impl Interpreter {
 
     /// Notes that a composite is done; its output follows from its parts and is not stored again.
     fn finished(&self, place: &Place, output: Option<Value>) -> Result<(), Halt> {
-        self.emit(place, 0, Event::StepFinished { output, usage: None, memory: None })
+        self.emit(place, 0, Event::StepFinished { output, usage: None, memory: Vec::new() })
     }
 }
 

@@ -8,7 +8,9 @@ use flowloom_core::error::StepError;
 use flowloom_core::hash::Hasher;
 use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{CallRequest, GenerateRequest, Generated, PythonRequest, ScrapeRequest, ToolCall, Usage};
+use flowloom_core::request::{
+    CallRequest, GenerateRequest, Generated, PythonReply, PythonRequest, ScrapeRequest, ScriptRequest, ToolCall, Usage,
+};
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{self, Clock, Context, Effects, Functions, Http, Model, Price, Reply, Scraper};
 use flowloom_runtime::sim::SimClock;
@@ -145,10 +147,19 @@ impl Functions for World {
 }
 
 impl effects::Code for World {
-    fn python<'a>(&'a self, request: &'a PythonRequest, context: &'a Context) -> Reply<'a, Value> {
+    fn python<'a>(
+        &'a self,
+        request: &'a PythonRequest,
+        _host: &'a dyn effects::Host,
+        context: &'a Context,
+    ) -> Reply<'a, PythonReply> {
         Box::pin(async move {
             self.arrive(context).await;
-            Ok(request.inputs.clone())
+            Ok(PythonReply { output: request.inputs.clone(), memory: Vec::new() })
         })
+    }
+
+    fn script<'a>(&'a self, request: &'a ScriptRequest, _context: &'a Context) -> Reply<'a, Option<Value>> {
+        Box::pin(async move { Ok(Some((&*request.source).into())) })
     }
 }
