@@ -136,8 +136,9 @@ fn js_order(map: &Map) -> Vec<Entry<'_>> {
 
 /// ECMAScript `Number::toString`: shortest digits, exponent from 1e21 up and below 1e-6.
 pub fn js_number(value: f64) -> String {
-    if value == 0.0 {
-        return "0".into();
+    // Whole numbers need no search for their shortest digits, and -0 is written 0.
+    if value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64 {
+        return (value as i64).to_string();
     }
     if !value.is_finite() {
         // JSON.stringify writes what JSON cannot hold as null.

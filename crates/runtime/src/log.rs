@@ -46,6 +46,7 @@ struct State {
     next_seq: u64,
     durable: u64,
     pending: Vec<Arc<Record>>,
+    now: Option<u64>,
     stored: Vec<Arc<Record>>,
     waiters: Vec<(u64, Waker)>,
     failure: Option<StepError>,
@@ -114,22 +115,24 @@ impl RunLog {
             let message = format!("the record has no {} at {path}, attempt {attempt}", event.name());
             return Err(StepError::new(Code::ReplayDivergence, message));
         }
-        let (seq, at) = (state.next_seq, self.clock.now_ms());
-        state.next_seq += 1;
-        let record = Record { run: self.lease.run, seq, at, path: path.clone(), attempt, event };
-        state.pending.push(Arc::new(record));
+        self.add(&mut state, path, attempt, event);
         Ok(Emitted::New)
     }
 
     /// Adds an event that comes from outside the interpreter.
     pub(crate) fn note(&self, path: &Path, attempt: u32, event: Event) {
         if self.mode == Mode::Live {
-            let mut state = self.state();
-            let (seq, at) = (state.next_seq, self.clock.now_ms());
-            state.next_seq += 1;
-            let record = Arc::new(Record { run: self.lease.run, seq, at, path: path.clone(), attempt, event });
-            state.pending.push(record);
+            self.add(&mut self.state(), path, attempt, event);
         }
+    }
+
+    fn add(&self, state: &mut State, path: &Path, attempt: u32, event: Event) {
+        let seq = state.next_seq;
+        state.next_seq += 1;
+        // What is stored together happened together, so the clock is read once for it.
+        let at = *state.now.get_or_insert_with(|| self.clock.now_ms());
+        let record = Record { run: self.lease.run, seq, at, path: path.clone(), attempt, event };
+        state.pending.push(Arc::new(record));
     }
 
     /// The recorded outcome of an attempt, once it is its turn; `None` if there is none.
@@ -216,10 +219,14 @@ impl RunLog {
 
     /// Hands what is pending to the journal.
     pub(crate) fn submit(&self) -> Option<(Vec<Arc<Record>>, Append)> {
-        let records = std::mem::take(&mut self.state().pending);
-        if records.is_empty() {
-            return None;
-        }
+        let records = {
+            let mut state = self.state();
+            if state.pending.is_empty() {
+                return None;
+            }
+            state.now = None;
+            std::mem::take(&mut state.pending)
+        };
         let append = self.journal.append(self.lease, records.clone());
         Some((records, append))
     }

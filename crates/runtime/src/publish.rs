@@ -12,11 +12,11 @@ use flowloom_core::path::Path;
 use crate::effects::Deltas;
 
 /// Signals kept for a subscriber that is slow.
-const BUFFER: usize = 1024;
+const BUFFER: usize = 4096;
 
 /// Events that wait at most until a subscriber is woken, while the run does not pause: waking one takes longer than a
-/// small step.
-const BATCH: usize = 64;
+/// many small steps.
+const BATCH: usize = 512;
 
 /// Something a subscriber hears.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl Publisher {
     pub fn subscribe(&self) -> Subscription {
         let queue = Arc::new(Queue::default());
         self.shared.queues().push(queue.clone());
-        Subscription { queue }
+        Subscription { queue, taken: VecDeque::new() }
     }
 
     /// What takes the text of answers as it arrives.
@@ -156,17 +156,23 @@ impl Queue {
 /// The receiving side.
 pub struct Subscription {
     queue: Arc<Queue>,
+    /// Taken out of the queue at once, so that the run and its subscriber seldom meet at its lock.
+    taken: VecDeque<Signal>,
 }
 
 impl Subscription {
     /// The next thing heard; `None` after the run's last signal.
     pub async fn next(&mut self) -> Option<Heard> {
+        if let Some(signal) = self.taken.pop_front() {
+            return Some(Heard::Signal(signal));
+        }
         poll_fn(|context| {
             let mut state = self.queue.state();
             if state.missed > 0 {
                 return Poll::Ready(Some(Heard::Missed(std::mem::take(&mut state.missed))));
             }
-            if let Some(signal) = state.signals.pop_front() {
+            std::mem::swap(&mut self.taken, &mut state.signals);
+            if let Some(signal) = self.taken.pop_front() {
                 return Poll::Ready(Some(Heard::Signal(signal)));
             }
             if state.is_closed {

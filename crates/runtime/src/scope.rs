@@ -3,7 +3,7 @@
 //! Nothing is spawned. A run is one task, its branches are polled by it, so a seeded executor can drive all of it, and
 //! dropping the run drops (cancels) everything below.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -31,13 +31,24 @@ impl<F: Future + Unpin> Scope<F> {
     }
 }
 
-/// The outputs of all children, in their order.
-pub(crate) async fn all<F: Future + Unpin>(children: Vec<F>) -> Vec<F::Output> {
+/// The outputs of all children, in their order. A child that is done at once never takes a place among the waiting.
+pub(crate) async fn all<F: Future + Unpin>(children: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut scope = Scope::new();
-    let mut outputs: Vec<Option<F::Output>> = children.iter().map(|_| None).collect();
-    for (index, child) in children.into_iter().enumerate() {
-        scope.start(index, child);
-    }
+    let mut outputs: Vec<Option<F::Output>> = Vec::with_capacity(children.size_hint().0);
+    let mut children = children.enumerate();
+    poll_fn(|context| {
+        for (index, mut child) in children.by_ref() {
+            match Pin::new(&mut child).poll(context) {
+                Poll::Ready(output) => outputs.push(Some(output)),
+                Poll::Pending => {
+                    outputs.push(None);
+                    scope.start(index, child);
+                }
+            }
+        }
+        Poll::Ready(())
+    })
+    .await;
     while let Some((index, output)) = scope.next().await {
         outputs[index] = Some(output);
     }

@@ -30,8 +30,8 @@ impl Interpreter {
     /// All members see the variables as they were. A failing member does not stop its siblings; the first failing one
     /// in the order of the list decides.
     pub(super) async fn parallel(&self, members: &[Step], env: &mut Env, place: &Place) -> Walked {
-        let children: Vec<_> = members.iter().map(|step| self.member(step, env.clone(), place)).collect();
-        let ended = scope::all(children).await;
+        let before = env.clone();
+        let ended = scope::all(members.iter().map(|step| self.member(step, before.clone(), place))).await;
         let mut outputs = Vec::with_capacity(members.len());
         let mut writes = Vec::with_capacity(members.len());
         for (step, (walked, names)) in members.iter().zip(ended) {

@@ -6,6 +6,7 @@
 mod agent;
 mod composite;
 mod effect;
+mod gate;
 mod host;
 mod leaf;
 
@@ -52,7 +53,7 @@ pub(crate) struct Interpreter {
     pub(crate) memory: Arc<dyn crate::journal::Journal>,
     pub(crate) ledger: effect::Budget,
     pub(crate) steps: AtomicU64,
-    pub(crate) flying: effect::Gate,
+    pub(crate) flying: gate::Gate,
 }
 
 /// Where the interpreter stands.
@@ -89,7 +90,7 @@ impl Interpreter {
             depth: created.depth,
             ledger: effect::Budget::new(Ledger::default()),
             steps: AtomicU64::new(0),
-            flying: effect::Gate::new(),
+            flying: gate::Gate::default(),
         }
     }
 
