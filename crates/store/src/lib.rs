@@ -87,9 +87,11 @@ impl Store {
         let set = format!("PRAGMA synchronous={}", durability.pragma());
         connection.execute_batch(&set).map_err(failed)?;
         let reader = connect(&file)?;
+        let background = connect(&file)?;
+        background.execute_batch(&set).map_err(failed)?;
         Ok(Arc::new(Store {
             folder: folder.to_owned(),
-            writer: Writer::start(connection, durability)?,
+            writer: Writer::start(connection, background, durability)?,
             reader: Mutex::new(reader),
             owner: Owner::new(folder),
             mailboxes: Arc::new(Mailboxes::new(file)),

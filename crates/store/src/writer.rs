@@ -3,6 +3,9 @@
 //!
 //! Where a commit does not wait for the disk, it is quicker than waking the thread and being woken by it: then a job
 //! that finds nobody before it is committed at once by whoever submits it.
+//!
+//! Moving what was written from the log to the database waits for the disk under every durability but `off`, so it is
+//! the thread's work and goes on beside commits.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,14 +26,25 @@ use crate::{BUSY, Durability};
 /// Changes the database. An error of its own undoes only this job; a database error undoes the whole commit.
 pub(crate) type Job = Box<dyn FnMut(&Connection) -> Result<Result<(), StepError>, rusqlite::Error> + Send>;
 
+/// Commits between two checkpoints: a few megabytes of log.
+const CHECKPOINT_EVERY: u64 = 1000;
+
+/// Pages of log from which on a checkpoint makes commits wait, or steady writing would let it grow for ever: 64 MB.
+const LOG_PAGES: i64 = 8192;
+
 struct Queued {
     job: Job,
     done: oneshot::Sender<Result<(), StepError>>,
 }
 
+enum Order {
+    Commit(Queued),
+    Checkpoint,
+}
+
 /// The handle of the writing thread.
 pub(crate) struct Writer {
-    queue: Option<Sender<Queued>>,
+    queue: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
     desk: Arc<Desk>,
     is_quick: bool,
@@ -45,14 +59,20 @@ struct Desk {
 }
 
 impl Writer {
-    pub(crate) fn start(connection: Connection, durability: Durability) -> Result<Writer, StepError> {
-        let (queue, jobs) = channel();
+    /// Starts the thread; `background` is a connection of its own for checkpoints.
+    pub(crate) fn start(
+        connection: Connection,
+        background: Connection,
+        durability: Durability,
+    ) -> Result<Writer, StepError> {
+        connection.execute_batch("PRAGMA wal_autocheckpoint=0").map_err(failed)?;
+        let (queue, orders) = channel();
         let connection = Mutex::new(connection);
         let desk = Arc::new(Desk { connection, queued: AtomicUsize::new(0), commits: AtomicU64::new(0) });
         let shared = desk.clone();
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || write(&shared, &jobs))
+            .spawn(move || write(&shared, &background, &orders))
             .map_err(|error| StepError::new(Code::StoreFailed, format!("the writer cannot start: {error}")))?;
         let is_quick = durability != Durability::Full;
         Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
@@ -70,7 +90,15 @@ impl Writer {
     /// Commits a job at once if that is quick, else queues it.
     pub(crate) fn append(&self, mut job: Job) -> Append {
         match self.is_quick.then(|| self.desk.commit_now(&mut job)).flatten() {
-            Some(result) => Append::Done(result),
+            Some(result) => {
+                if self.commits().is_multiple_of(CHECKPOINT_EVERY)
+                    && let Some(queue) = &self.queue
+                {
+                    // If the thread is gone, so is the store.
+                    let _ = queue.send(Order::Checkpoint);
+                }
+                Append::Done(result)
+            }
             None => Append::Later(self.submit(job)),
         }
     }
@@ -79,7 +107,7 @@ impl Writer {
     pub(crate) fn submit(&self, job: Job) -> Boxed<'static, Result<(), StepError>> {
         let (done, committed) = oneshot::channel();
         self.desk.queued.fetch_add(1, Ordering::AcqRel);
-        let sent = self.queue.as_ref().is_some_and(|queue| queue.send(Queued { job, done }).is_ok());
+        let sent = self.queue.as_ref().is_some_and(|queue| queue.send(Order::Commit(Queued { job, done })).is_ok());
         Box::pin(async move {
             let gone = || StepError::new(Code::StoreFailed, "the database is closed");
             if !sent {
@@ -124,17 +152,37 @@ impl Desk {
     }
 }
 
-fn write(desk: &Desk, jobs: &Receiver<Queued>) {
-    while let Ok(first) = jobs.recv() {
-        let mut batch = vec![first];
-        batch.extend(jobs.try_iter());
-        let results = commit(&desk.connection(), &mut batch);
-        desk.queued.fetch_sub(batch.len(), Ordering::AcqRel);
-        desk.commits.fetch_add(1, Ordering::Relaxed);
-        for (queued, result) in batch.into_iter().zip(results) {
-            // Whoever asked may be gone; the commit stands.
-            let _ = queued.done.send(result);
+fn write(desk: &Desk, background: &Connection, orders: &Receiver<Order>) {
+    while let Ok(first) = orders.recv() {
+        let mut batch = Vec::new();
+        let mut is_due = false;
+        for order in std::iter::once(first).chain(orders.try_iter()) {
+            match order {
+                Order::Commit(queued) => batch.push(queued),
+                Order::Checkpoint => is_due = true,
+            }
         }
+        if !batch.is_empty() {
+            let results = commit(&desk.connection(), &mut batch);
+            desk.queued.fetch_sub(batch.len(), Ordering::AcqRel);
+            let count = desk.commits.fetch_add(1, Ordering::Relaxed) + 1;
+            is_due |= count.is_multiple_of(CHECKPOINT_EVERY);
+            for (queued, result) in batch.into_iter().zip(results) {
+                // Whoever asked may be gone; the commit stands.
+                let _ = queued.done.send(result);
+            }
+        }
+        if is_due {
+            checkpoint(desk, background);
+        }
+    }
+}
+
+/// Moves the log into the database. One that fails is made up for by the next, or by whoever opens the database.
+fn checkpoint(desk: &Desk, background: &Connection) {
+    let log = background.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
+    if log.is_ok_and(|pages| pages > LOG_PAGES) {
+        let _ = desk.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 }
 
