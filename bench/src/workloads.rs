@@ -83,7 +83,7 @@ fn machine(chain: Definition) -> Result<Definition, Failure> {
     let end = Expr::Contains(Box::new(Expr::Ref(counter)), "1000".to_owned());
     let edge = |from, to, condition| Edge { from, to, condition };
     let edges = vec![edge(1, None, Some(end)), edge(0, Some(1), None), edge(1, Some(0), None)];
-    plan.root.kind = Kind::Machine(Machine { nodes, entry: 0, edges, max_visits: 2000 });
+    plan.root.kind = Kind::Machine(Machine { nodes, entry: 0, edges, max_visits: 2000, resets: Vec::new() });
     Ok(Definition { plan: Arc::new(plan), ..chain })
 }
 

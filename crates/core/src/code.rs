@@ -95,6 +95,10 @@ codes! {
     StepTimeout = 1040 "the step took too long";
     Cancelled = 1041 "the run was cancelled";
     AnswerInvalid = 1042 "the answer does not fit the question";
+    NodesFailed = 1043 "nodes of a pipeline failed";
+    BlockFailed = 1044 "a block failed";
+    BlockInput = 1045 "the inputs do not fit the block";
+    BlockOutput = 1046 "the output does not fit the block";
     LimitSteps = 1101 "the run reached its step limit";
     LimitIterations = 1102 "a loop reached its iteration limit";
     LimitNesting = 1103 "steps are nested too deeply";

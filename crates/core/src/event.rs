@@ -76,6 +76,12 @@ pub enum Event {
         /// What follows from it.
         then: AfterFailure,
     },
+    /// A script was evaluated in the sandbox; `None` is `undefined`.
+    Evaluated {
+        /// What it gave.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        value: Option<Value>,
+    },
     /// A step did not run.
     StepSkipped {
         /// Why not.
@@ -218,6 +224,7 @@ impl Event {
             | Event::StepFinished { .. }
             | Event::StepFailed { .. }
             | Event::StepSkipped { .. }
+            | Event::Evaluated { .. }
             | Event::EdgeTaken { .. }
             | Event::Asked(_)
             | Event::RunFinished { .. } => true,
@@ -233,6 +240,7 @@ impl Event {
             Event::StepFinished { .. } => "step_finished",
             Event::StepFailed { .. } => "step_failed",
             Event::StepSkipped { .. } => "step_skipped",
+            Event::Evaluated { .. } => "evaluated",
             Event::StepAborted { .. } => "step_aborted",
             Event::EdgeTaken { .. } => "edge_taken",
             Event::Asked(_) => "asked",

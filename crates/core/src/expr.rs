@@ -1,7 +1,11 @@
 //! Conditions and values that a plan computes: the part of every format's expressions that needs no interpreter.
 
+use std::sync::Arc;
+
 use crate::code::Code;
+use crate::diagnostic::Span;
 use crate::error::StepError;
+use crate::js::Js;
 use crate::render::{self, Style};
 use crate::template::{Lookup, Ref};
 use crate::value::Value;
@@ -15,6 +19,8 @@ pub enum Expr {
     Ref(Ref),
     /// The output of the step this belongs to; `null` before there is one.
     Output,
+    /// A field of an object; `null` if there is none.
+    Field(Box<Expr>, Arc<str>),
     /// Whether the text of a value contains a text, ignoring case. Falsy values have no text (docs/formats/steps.md).
     Contains(Box<Expr>, String),
     /// Whether both sides are the same value.
@@ -25,17 +31,38 @@ pub enum Expr {
     All(Vec<Expr>),
     /// Any of them.
     Any(Vec<Expr>),
-    /// JavaScript, evaluated in the sandbox.
-    Script(String),
+    /// JavaScript that needs no interpreter.
+    Js(Arc<Js>),
+    /// JavaScript that does: evaluated in the sandbox before the step that holds it, and looked up here.
+    Script(Arc<Script>),
+}
+
+/// An expression for the sandbox.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// Under which its value is kept while its step runs; unique in its plan.
+    pub slot: Arc<str>,
+    /// The expression.
+    pub source: Arc<str>,
+    /// The names it reads.
+    pub names: Vec<Arc<str>>,
+    /// Where it stands.
+    pub span: Span,
 }
 
 impl Expr {
-    /// The value in `scope`, where the step has given `output`.
+    /// The value in `scope`, where the step has given `output`; absent is `null`.
     pub fn value(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Value, StepError> {
-        Ok(match self {
+        self.evaluate(scope, output).map(Option::unwrap_or_default)
+    }
+
+    /// The value in `scope`, where the step has given `output`; `None` is JavaScript's `undefined`.
+    pub fn evaluate(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Option<Value>, StepError> {
+        Ok(Some(match self {
             Expr::Constant(value) => value.clone(),
             Expr::Ref(reference) => reference.value(scope).map(|found| found.to_value()).unwrap_or_default(),
             Expr::Output => output.cloned().unwrap_or_default(),
+            Expr::Field(inner, key) => inner.value(scope, output)?.get(key).cloned().unwrap_or_default(),
             Expr::Contains(inner, needle) => {
                 let value = inner.value(scope, output)?;
                 let text = if value.is_truthy() { render::text(&value, Style::Json) } else { String::new() };
@@ -46,7 +73,7 @@ impl Expr {
             Expr::All(items) => {
                 for item in items {
                     if !item.is_true(scope, output)? {
-                        return Ok(false.into());
+                        return Ok(Some(false.into()));
                     }
                 }
                 true.into()
@@ -54,19 +81,33 @@ impl Expr {
             Expr::Any(items) => {
                 for item in items {
                     if item.is_true(scope, output)? {
-                        return Ok(true.into());
+                        return Ok(Some(true.into()));
                     }
                 }
                 false.into()
             }
-            Expr::Script(_) => {
-                return Err(StepError::new(Code::NoSandbox, "this expression needs the JavaScript sandbox"));
+            Expr::Js(js) => return js.evaluate(scope),
+            Expr::Script(script) => {
+                return scope.script(&script.slot).cloned().ok_or_else(|| {
+                    StepError::new(Code::NoSandbox, format!("the expression {{{}}} was not evaluated", script.source))
+                });
             }
-        })
+        }))
     }
 
     /// Whether the value counts as true.
     pub fn is_true(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<bool, StepError> {
         self.value(scope, output).map(|value| value.is_truthy())
+    }
+
+    /// Calls `visit` with every script in it.
+    pub fn scripts(&self, visit: &mut dyn FnMut(&Arc<Script>)) {
+        match self {
+            Expr::Script(script) => visit(script),
+            Expr::Contains(inner, _) | Expr::Not(inner) | Expr::Field(inner, _) => inner.scripts(visit),
+            Expr::Equals(left, right) => [left, right].into_iter().for_each(|side| side.scripts(visit)),
+            Expr::All(items) | Expr::Any(items) => items.iter().for_each(|item| item.scripts(visit)),
+            Expr::Constant(_) | Expr::Ref(_) | Expr::Output | Expr::Js(_) => {}
+        }
     }
 }

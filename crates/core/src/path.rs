@@ -61,6 +61,14 @@ impl Path {
             || self.0.strip_prefix(&*other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '#']))
     }
 
+    /// The path of the step around this one.
+    pub fn parent(&self) -> Path {
+        match self.0.rfind('/') {
+            None | Some(0) => Path::root(),
+            Some(end) => Path(self.0[..end].into()),
+        }
+    }
+
     /// The texts of the paths above this one, the run's root left out.
     pub fn ancestors(&self) -> impl Iterator<Item = &str> {
         self.0.char_indices().skip(1).filter(|(_, c)| matches!(c, '/' | '[' | '#')).map(|(end, _)| &self.0[..end])

@@ -38,6 +38,11 @@ pub fn js_json(value: &Value) -> String {
     out
 }
 
+/// `JSON.stringify(value, null, 2)`.
+pub fn js_pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(&js_value(value)).unwrap_or_default()
+}
+
 /// The value as JavaScript would hold it: numbers re-read, integer-like keys first. Used where a format's own result
 /// is JavaScript's.
 pub fn js_value(value: &Value) -> Value {
@@ -75,9 +80,13 @@ fn write_json(value: &Value, js: bool, out: &mut String) {
             write_entries(&entries, js, out);
         }
         Value::Blob(blob) => {
-            out.push_str("{\"$blob\":");
-            write_string(&blob.hash.to_string(), out);
-            out.push('}');
+            let fields =
+                [("{\"$file\":{\"name\":", &*blob.name), (",\"mime\":", &blob.mime), (",\"base64\":", &blob.data)];
+            for (key, text) in fields {
+                out.push_str(key);
+                write_string(text, out);
+            }
+            out.push_str("}}");
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::args::Payload;
 use crate::hash::{Hash, Hasher};
 use crate::http::HttpRequest;
 use crate::rich::{Piece, Rich};
+use crate::thread::Messages;
 use crate::value::Value;
 
 /// One effect to perform.
@@ -28,6 +29,10 @@ pub enum Request {
         /// The key.
         key: String,
     },
+    /// Read all of this user's memory.
+    Memories,
+    /// Read this user's profile.
+    Profile,
     /// Write this user's memory.
     MemorySet {
         /// The key.
@@ -50,7 +55,7 @@ pub struct GenerateRequest {
     /// `provider:model`, aliases resolved.
     pub model: String,
     /// The conversation.
-    pub messages: Vec<Message>,
+    pub messages: Messages,
     /// Tools offered to the model.
     pub tools: Vec<ToolDeclaration>,
     /// JSON Schema that the answer must match; the answer is then read as JSON.
@@ -98,6 +103,9 @@ pub struct Message {
     pub role: Role,
     /// What is said.
     pub content: String,
+    /// What is said, part by part, where it is more than one text; `content` then holds the texts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<MessagePart>,
     /// Tool calls the model asks for (assistant messages).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
@@ -109,8 +117,26 @@ pub struct Message {
 impl Message {
     /// A plain message.
     pub fn new(role: Role, content: impl Into<String>) -> Message {
-        Message { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
+        Message { role, content: content.into(), parts: Vec::new(), tool_calls: Vec::new(), tool_call_id: None }
     }
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum MessagePart {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// Its media type.
+        mime: String,
+        /// Its bytes in base64.
+        data: std::sync::Arc<str>,
+    },
 }
 
 /// A model's wish to call a tool.
@@ -264,6 +290,8 @@ impl Request {
             Request::Call(_) => "call",
             Request::Python(_) => "python",
             Request::MemoryGet { .. } => "memory_get",
+            Request::Memories => "memories",
+            Request::Profile => "profile",
             Request::MemorySet { .. } => "memory_set",
             Request::Ask(_) => "ask",
             Request::Wait { .. } => "wait",
@@ -281,6 +309,7 @@ impl Request {
             Request::Call(request) => request.function.clone(),
             Request::Python(_) => "python".into(),
             Request::MemoryGet { key } | Request::MemorySet { key, .. } => key.as_str().into(),
+            Request::Memories | Request::Profile => self.kind().into(),
             Request::Ask(request) => request.question.as_str().into(),
             Request::Wait { duration_ms } => format!("{duration_ms} ms").into(),
         }
@@ -303,6 +332,7 @@ impl Request {
             Request::Python(request) => {
                 hasher.text(&request.source).value(&request.inputs).value(&request.user).value(&request.memory);
             }
+            Request::Memories | Request::Profile => {}
             Request::MemoryGet { key } => {
                 hasher.text(key);
             }
@@ -322,13 +352,8 @@ impl Request {
 
 impl GenerateRequest {
     fn hash_into(&self, hasher: &mut Hasher) {
-        hasher.text(&self.model).number(self.messages.len() as u64);
-        for message in &self.messages {
-            hasher.number(message.role as u64).text(&message.content).number(message.tool_calls.len() as u64);
-            for call in &message.tool_calls {
-                hasher.text(&call.name).value(&call.arguments);
-            }
-        }
+        hasher.text(&self.model);
+        self.messages.hash_into(hasher);
         hasher.number(self.tools.len() as u64);
         for tool in &self.tools {
             hasher.text(&tool.name).text(&tool.description).value(&tool.parameters);

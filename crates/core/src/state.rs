@@ -125,7 +125,7 @@ impl RunState {
                 self.created_at = record.at;
             }
             Event::RunStarted { .. } => self.status = Status::Running,
-            Event::CancelRequested { .. } | Event::EdgeTaken { .. } => {}
+            Event::CancelRequested { .. } | Event::EdgeTaken { .. } | Event::Evaluated { .. } => {}
             Event::RunSuspended { status } => self.status = *status,
             Event::RunFinished { status, error, failed } => {
                 self.status = *status;
@@ -193,6 +193,7 @@ impl RunState {
             Event::RunCreated(_)
             | Event::RunStarted { .. }
             | Event::EdgeTaken { .. }
+            | Event::Evaluated { .. }
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
             | Event::RunFinished { .. } => {}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::code::Code;
 use crate::error::StepError;
+use crate::expr::Expr;
 use crate::render::{self, Style};
 use crate::rich::Rich;
 use crate::value::{Map, Value};
@@ -15,6 +16,11 @@ use crate::value::{Map, Value};
 pub trait Lookup {
     /// The value of a name; `None` if there is none.
     fn lookup(&self, name: &str) -> Option<&Value>;
+
+    /// What the script of a slot gave (`None` inside: `undefined`); `None` if it was not evaluated.
+    fn script(&self, _slot: &str) -> Option<&Option<Value>> {
+        None
+    }
 }
 
 impl Lookup for Map {
@@ -85,6 +91,8 @@ pub enum Part {
     Ref(Ref),
     /// A reference to a secret.
     Secret(Arc<str>),
+    /// A value that is computed.
+    Expr(Arc<Expr>),
 }
 
 impl Ref {
@@ -161,6 +169,11 @@ impl Template {
             match part {
                 Part::Text(text) => rich.push_text(text),
                 Part::Secret(name) => rich.push_secret(name),
+                Part::Expr(expr) => match expr.evaluate(scope, None)? {
+                    Some(value) => rich.push_string(render::text(&value, rules.style)),
+                    None if rules.missing == Missing::Keep => rich.push_text("undefined"),
+                    None => {}
+                },
                 Part::Ref(reference) => match self.found(reference, scope, rules)? {
                     Some(found) => rich.push_string(render::text(&found.to_value(), rules.style)),
                     None if rules.missing == Missing::Keep => rich.push_text(&reference.source),
@@ -180,6 +193,9 @@ impl Template {
                 None if rules.missing == Missing::Keep => Ok((&*reference.source).into()),
                 None => Ok(Value::Null),
             };
+        }
+        if let ([Part::Expr(expr)], true) = (self.parts.as_slice(), rules.keeps_type) {
+            return expr.value(scope, None);
         }
         Ok(self.resolve(scope, rules)?.names_only().into())
     }

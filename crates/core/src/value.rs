@@ -30,11 +30,11 @@ pub enum Value {
     List(Arc<Vec<Value>>),
     /// An object.
     Map(Arc<Map>),
-    /// A file, kept in the store under its content hash.
+    /// A file.
     Blob(Arc<Blob>),
 }
 
-/// A file that a value refers to; its bytes are in the store.
+/// A file as a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blob {
     /// Hash of the bytes.
@@ -43,6 +43,22 @@ pub struct Blob {
     pub mime: String,
     /// File name as given.
     pub name: String,
+    /// The bytes in base64.
+    pub data: Arc<str>,
+}
+
+impl Blob {
+    /// A file of these bytes, given in base64.
+    pub fn new(name: &str, mime: &str, data: &str) -> Blob {
+        Blob { hash: Hash::of(data.as_bytes()), mime: mime.to_owned(), name: name.to_owned(), data: data.into() }
+    }
+
+    /// Reads `{"$file": {name, mime, base64}}`, as files are given to a run.
+    pub fn from_input(value: &Value) -> Option<Blob> {
+        let file = value.get("$file")?;
+        let text = |key: &str| file.get(key).and_then(Value::as_str);
+        Some(Blob::new(text("name")?, text("mime")?, text("base64")?))
+    }
 }
 
 /// A number as it was written. Whole numbers that fit are kept as `i64`; everything else as text.
@@ -192,7 +208,21 @@ impl Value {
             Value::String(text) => text.len() + 2,
             Value::List(items) => 2 + items.iter().map(Value::weight).sum::<usize>(),
             Value::Map(map) => 2 + map.iter().map(|(k, v)| k.len() + 4 + v.weight()).sum::<usize>(),
-            Value::Blob(_) => 64,
+            Value::Blob(blob) => 64 + blob.data.len(),
+        }
+    }
+
+    /// The value with every `{"$file": …}` in it as a file.
+    pub fn with_files(self) -> Value {
+        if let Some(blob) = Blob::from_input(&self) {
+            return Value::Blob(Arc::new(blob));
+        }
+        match self {
+            Value::List(items) => Value::list(items.iter().cloned().map(Value::with_files).collect()),
+            Value::Map(map) => {
+                map.iter().map(|(key, item)| (key.clone(), item.clone().with_files())).collect::<Map>().into()
+            }
+            other => other,
         }
     }
 
@@ -249,7 +279,10 @@ impl Serialize for Value {
             Value::String(text) => serializer.serialize_str(text),
             Value::List(items) => serializer.collect_seq(items.iter()),
             Value::Map(map) => serializer.collect_map(map.iter().map(|(k, v)| (&**k, v))),
-            Value::Blob(blob) => serializer.collect_map([("$blob", serde_json::to_value(blob).unwrap_or_default())]),
+            Value::Blob(blob) => {
+                let file = [("name", blob.name.as_str()), ("mime", blob.mime.as_str()), ("base64", &*blob.data)];
+                serializer.collect_map([("$file", std::collections::BTreeMap::from(file))])
+            }
         }
     }
 }
@@ -270,6 +303,7 @@ impl<'de> Deserialize<'de> for Value {
     /// Reads JSON text with our own parser, because serde's data model cannot carry a number's exact text.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        crate::json::parse_value(raw.get()).map_err(serde::de::Error::custom)
+        let value = crate::json::parse_value(raw.get()).map_err(serde::de::Error::custom)?;
+        Ok(if raw.get().contains("\"$file\"") { value.with_files() } else { value })
     }
 }

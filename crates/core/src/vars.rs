@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::hash::{Hash, Hasher};
+use crate::path::Path;
+use crate::request::Message;
 use crate::template::Lookup;
+use crate::thread::Thread;
 use crate::value::{Map, Value};
 
 /// Variables in the order of their first write, with a digest of every write.
@@ -89,11 +92,56 @@ pub struct Env {
     pub vars: Vars,
     /// Names of this place only; the last one of a name counts.
     pub locals: Vec<(Arc<str>, Value)>,
+    /// Conversations by name.
+    pub threads: Vec<(Arc<str>, Thread)>,
+    /// What the scripts of the step under way gave, by slot.
+    pub scripts: Vec<(Arc<str>, Option<Value>)>,
+    /// What the run has written for a person to read, in order.
+    pub transcript: Arc<Vec<Written>>,
+}
+
+/// A piece of a run's text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The steps it belongs to: the path of the sequence around them.
+    pub part: Path,
+    /// The text.
+    pub text: String,
+}
+
+impl Env {
+    /// The start of a plan or of steps with variables of their own.
+    pub fn of(vars: Vars) -> Env {
+        Env { vars, ..Env::default() }
+    }
+
+    /// The conversation called `name`; empty if nothing was said.
+    pub fn thread(&self, name: &str) -> Thread {
+        let found = self.threads.iter().find(|(key, _)| &**key == name);
+        found.map(|(_, thread)| thread.clone()).unwrap_or_default()
+    }
+
+    /// Adds to the conversation called `name`.
+    pub fn say(&mut self, name: &Arc<str>, message: Message) {
+        match self.threads.iter_mut().find(|(key, _)| key == name) {
+            Some((_, thread)) => thread.push(message),
+            None => self.threads.push((name.clone(), Thread::from_iter([message]))),
+        }
+    }
+
+    /// Writes a piece of text.
+    pub fn write(&mut self, part: Path, text: String) {
+        Arc::make_mut(&mut self.transcript).push(Written { part, text });
+    }
 }
 
 impl Lookup for Env {
     fn lookup(&self, name: &str) -> Option<&Value> {
         let local = self.locals.iter().rev().find(|(local, _)| &**local == name).map(|(_, value)| value);
         local.or_else(|| self.vars.get(name))
+    }
+
+    fn script(&self, slot: &str) -> Option<&Option<Value>> {
+        self.scripts.iter().rev().find(|(key, _)| &**key == slot).map(|(_, value)| value)
     }
 }

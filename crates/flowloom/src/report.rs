@@ -7,11 +7,12 @@ use flowloom_core::plan::Plan;
 use flowloom_core::render;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::{Map, Value};
+use flowloom_core::vars::Env;
 use flowloom_formats::present;
 
 /// The one object that `run --json`, `resume --json` and the entries of `runs --json` are.
-pub(crate) fn summary(id: RunId, plan: &Plan, state: &RunState) -> Value {
-    let presented = present(plan, state);
+pub(crate) fn summary(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Value {
+    let presented = present(plan, state, env);
     let error = match &state.error {
         None => Value::Null,
         Some(error) => Value::map([

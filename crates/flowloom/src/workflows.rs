@@ -17,6 +17,7 @@ use flowloom_core::request::CallRequest;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
+use flowloom_core::vars::Env;
 use flowloom_formats::{compile, present, steps};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Clock as _, Context, Reply};
@@ -84,14 +85,15 @@ impl Host {
             return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
         };
         let id = id_of(&context.key());
-        let state = match self.store.read(id, 0).await {
+        let (state, env) = match self.store.read(id, 0).await {
             Ok(records) => {
                 let state = RunState::of(records.iter().map(|record| &**record));
                 if state.status.is_final() {
-                    state
+                    (state, engine.left(records, plan.clone()).await)
                 } else {
                     let resumed = plan.clone();
-                    engine.resume(id, async |_| Ok(resumed)).await?.drive().await.state
+                    let outcome = engine.resume(id, async |_| Ok(resumed)).await?.drive().await;
+                    (outcome.state, outcome.env)
                 }
             }
             Err(_) => {
@@ -99,11 +101,12 @@ impl Host {
                 let owner = context.owner.to_string();
                 let start =
                     Start { plan: plan.clone(), bundle: hash, inputs, owner, agent, limits, depth, id: Some(id) };
-                engine.start(start)?.drive().await.state
+                let outcome = engine.start(start)?.drive().await;
+                (outcome.state, outcome.env)
             }
         };
         match (&state.error, state.status) {
-            (_, Status::Succeeded) => Ok(Ended { plan, state }),
+            (_, Status::Succeeded) => Ok(Ended { plan, state, env }),
             (Some(error), _) => Err(error.clone()),
             (None, status) => {
                 let message = format!("the workflow's run {id} is {}", status.name());
@@ -139,7 +142,7 @@ impl Host {
         let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
         let input = arguments.get("input").cloned().unwrap_or_default();
         let ended = self.run(bundle, input, agent, context).await?;
-        Ok(present(&ended.plan, &ended.state).result)
+        Ok(present(&ended.plan, &ended.state, &ended.env).result)
     }
 
     fn list(&self) -> Result<Value, StepError> {
@@ -171,6 +174,7 @@ impl Host {
 struct Ended {
     plan: Arc<Plan>,
     state: RunState,
+    env: Env,
 }
 
 /// The id of the run that a step starts: the same for every send of that step.
@@ -256,7 +260,7 @@ impl NativeFunction for FileFunction {
             let inputs = input_of(&request.payload);
             let agent = context.agent.as_deref().map(str::to_owned);
             let ended = self.host.run(bundle, inputs, agent, context).await?;
-            Ok(present(&ended.plan, &ended.state).output)
+            Ok(present(&ended.plan, &ended.state, &ended.env).output)
         })
     }
 }

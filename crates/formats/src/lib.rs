@@ -17,6 +17,7 @@ use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
+use flowloom_core::vars::Env;
 
 pub use problems::Problems;
 
@@ -85,8 +86,8 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
     Compiled { plan, format: Some(format), diagnostics: problems.into_list(), needs: Vec::new() }
 }
 
-/// The result of a run of `plan`.
-pub fn present(plan: &Plan, state: &RunState) -> Presented {
+/// The result of a run of `plan` that left `env` behind.
+pub fn present(plan: &Plan, state: &RunState, _env: &Env) -> Presented {
     match plan.format {
         Format::Steps => steps::present(plan, state),
         Format::Flow | Format::Markdown | Format::Pipeline | Format::Graph => flow::present(plan, state),

@@ -138,7 +138,7 @@ mod tests {
         };
         let request = GenerateRequest {
             model: format!("scripted:{path}"),
-            messages: vec![Message::new(Role::User, text)],
+            messages: vec![Message::new(Role::User, text)].into(),
             tools: Vec::new(),
             schema: None,
             options: GenerateOptions::default(),

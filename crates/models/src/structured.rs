@@ -34,10 +34,7 @@ impl Schema {
         let wish =
             format!("Answer with only JSON that matches this JSON Schema, without any other text:\n{}", self.text);
         let mut request = request.clone();
-        match request.messages.first_mut() {
-            Some(first) if first.role == Role::System => first.content = format!("{}\n\n{wish}", first.content),
-            _ => request.messages.insert(0, Message::new(Role::System, wish)),
-        }
+        request.messages.instruct(&wish);
         request
     }
 

@@ -13,13 +13,14 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
+use flowloom_core::vars::Env;
 
 use crate::ENGINE_SEMANTICS;
 pub use crate::drive::Control;
 use crate::drive::Drive;
 use crate::drive::Driven;
 use crate::effects::{Boxed, Effects};
-use crate::interpret::{Interpreter, Walked};
+use crate::interpret::{Interpreter, Left, Walked};
 use crate::journal::{Journal, Lease, Wish};
 use crate::log::{Mode, RunLog};
 use crate::publish::Subscription;
@@ -59,6 +60,7 @@ pub struct Run {
     control: Control,
     drive: Drive,
     journal: Arc<dyn Journal>,
+    left: Left,
 }
 
 /// Where a run stands when it is no longer driven.
@@ -70,6 +72,8 @@ pub struct Outcome {
     pub state: RunState,
     /// Its records.
     pub records: Vec<Arc<Record>>,
+    /// Its variables, conversations and text, as far as it came.
+    pub env: Env,
     /// Why it stopped short, if its journal failed.
     pub broken: Option<StepError>,
 }
@@ -155,25 +159,13 @@ impl Engine {
     /// Follows a run's record without performing anything. The outcome's records are those that were followed; an error
     /// if the plan does not lead there.
     pub async fn replay(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<Outcome, StepError> {
-        let Some(run) = records.first().map(|record| record.run) else {
-            return Err(StepError::new(Code::RunNotFound, "there is nothing to replay"));
-        };
-        let created = created(&records, run)?;
-        let log = self.log(Lease { run, epoch: 0 }, Mode::Replay, records.clone());
-        let driving = Run {
-            id: run,
-            control: Control::default(),
-            drive: Drive::new(self.root(plan, &log, &created), log.clone(), self.journal.clone(), Control::default()),
-            journal: self.journal.clone(),
-            log: log.clone(),
-        };
-        let outcome = driving.drive().await;
+        let (outcome, left_over) = self.follow(records, plan).await?;
         if let Some(error) = outcome.broken {
             return Err(error);
         }
         let ended_outside =
             matches!(outcome.state.status, Status::Cancelled | Status::TimedOut | Status::Running | Status::Uncertain);
-        match log.left_over() {
+        match left_over {
             Some(record) if !ended_outside => {
                 let message =
                     format!("the record has {} at {}, which did not happen", record.event.name(), record.path);
@@ -181,6 +173,35 @@ impl Engine {
             }
             _ => Ok(outcome),
         }
+    }
+
+    /// What a recorded run left behind: its variables, conversations and text. Nothing is performed.
+    pub async fn left(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Env {
+        self.follow(records, plan).await.map(|(outcome, _)| outcome.env).unwrap_or_default()
+    }
+
+    async fn follow(
+        &self,
+        records: Vec<Arc<Record>>,
+        plan: Arc<Plan>,
+    ) -> Result<(Outcome, Option<Arc<Record>>), StepError> {
+        let Some(run) = records.first().map(|record| record.run) else {
+            return Err(StepError::new(Code::RunNotFound, "there is nothing to replay"));
+        };
+        let created = created(&records, run)?;
+        let log = self.log(Lease { run, epoch: 0 }, Mode::Replay, records.clone());
+        let left = Left::default();
+        let root = self.root(plan, &log, &created, left.clone());
+        let driving = Run {
+            id: run,
+            control: Control::default(),
+            drive: Drive::new(root, log.clone(), self.journal.clone(), Control::default()),
+            journal: self.journal.clone(),
+            log: log.clone(),
+            left,
+        };
+        let outcome = driving.drive().await;
+        Ok((outcome, log.left_over()))
     }
 
     /// Puts a wish for a run that nobody drives into its journal; the next resume obeys it.
@@ -239,21 +260,22 @@ impl Engine {
         Arc::new(RunLog::new(lease, mode, self.effects.clock.clone(), self.journal.clone(), records))
     }
 
-    fn root(&self, plan: Arc<Plan>, log: &Arc<RunLog>, created: &RunCreated) -> Boxed<'static, Walked> {
+    fn root(&self, plan: Arc<Plan>, log: &Arc<RunLog>, created: &RunCreated, left: Left) -> Boxed<'static, Walked> {
         let interpreter = Interpreter::new(self.effects.clone(), log.clone(), self.journal.clone(), created);
-        let inputs = created.inputs.clone();
-        Box::pin(async move { interpreter.run(&plan, &inputs).await })
+        let start = plan.start(&created.inputs);
+        Box::pin(async move { interpreter.run(&plan, start, &left).await })
     }
 
     fn run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: RunCreated, start: u64) -> Run {
         let control = Control::default();
-        let root = self.root(plan, &log, &created);
+        let left = Left::default();
+        let root = self.root(plan, &log, &created, left.clone());
         let drive = Drive::new(root, log.clone(), self.journal.clone(), control.clone()).with_deadline(
             &*self.effects.clock,
             start,
             created.limits.time_ms,
         );
-        Run { id: log.lease.run, log, control, drive, journal: self.journal.clone() }
+        Run { id: log.lease.run, log, control, drive, journal: self.journal.clone(), left }
     }
 
     fn check(&self, start: &Start) -> Result<(), StepError> {
@@ -306,13 +328,14 @@ impl Run {
 
     /// Drives the run until it ends or only people can get it on.
     pub async fn drive(self) -> Outcome {
-        let Run { id, log, drive, journal, .. } = self;
+        let Run { id, log, drive, journal, left, .. } = self;
+        // Driven to its end and dropped: what it had is left behind.
         let driven = drive.await;
         journal.release(log.lease);
         let records = log.records();
         let state = RunState::of(records.iter().map(|record| &**record));
         let broken = if let Driven::Broken(error) = driven { Some(error) } else { None };
-        Outcome { id, state, records, broken }
+        Outcome { id, state, records, broken, env: left.take() }
     }
 
     /// Drives the run on a task of its own.

@@ -77,7 +77,7 @@ pub trait Journal: Send + Sync {
     /// The records of a run after position `after`.
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>>;
 
-    /// An owner's whole memory, by key.
+    /// An owner's whole memory, by key. A profile is kept like a memory, under [`profile_holder`].
     fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>>;
 
     /// A value of an owner's memory.
@@ -85,4 +85,9 @@ pub trait Journal: Send + Sync {
 
     /// Ready with the wishes for a run as soon as there are any; `None` if wishes cannot come from elsewhere.
     fn wishes(&self, run: RunId) -> Option<Boxed<'static, Vec<Wish>>>;
+}
+
+/// Under whose name the profile of `owner` is kept: no owner's own name, which has no control characters.
+pub fn profile_holder(owner: &str) -> String {
+    format!("{owner}\u{1}profile")
 }

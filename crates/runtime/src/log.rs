@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::event::{AfterFailure, Event, Record, Resolution};
+use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Record, Resolution};
 use flowloom_core::path::Path;
 use flowloom_core::request::Usage;
 use flowloom_core::value::Value;
@@ -68,7 +68,7 @@ type Key = (Path, u32, &'static str);
 
 /// What the record says became of an attempt.
 pub(crate) enum Recorded {
-    Finished { output: Option<Value>, usage: Option<Usage> },
+    Finished { output: Option<Value>, usage: Option<Usage>, memory: Vec<MemoryWrite> },
     Failed { error: StepError, then: AfterFailure },
 }
 
@@ -155,8 +155,8 @@ impl RunLog {
         })
         .await;
         match &record.event {
-            Event::StepFinished { output, usage, .. } => {
-                Some(Recorded::Finished { output: output.clone(), usage: *usage })
+            Event::StepFinished { output, usage, memory } => {
+                Some(Recorded::Finished { output: output.clone(), usage: *usage, memory: memory.clone() })
             }
             Event::StepFailed { error, then } => Some(Recorded::Failed { error: error.clone(), then: then.clone() }),
             _ => None,

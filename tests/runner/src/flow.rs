@@ -87,7 +87,7 @@ impl Facts<'_> {
     fn of(&self, key: &str, expected: &Value) -> Result<Option<Value>, String> {
         let reply = || flow::tool_reply(self.plan, &self.outcome.state);
         Ok(Some(match key {
-            "run" => present(self.plan, &self.outcome.state).result,
+            "run" => present(self.plan, &self.outcome.state, &self.outcome.env).result,
             "tool_result" => reply().text.into(),
             "skip_handle_execution" => reply().is_final.into(),
             "llm_prompts" => Value::list(self.trace.prompts.clone()),

@@ -74,7 +74,7 @@ fn scenario(case: &Value, plan: &Arc<Plan>, expected: &Map, agent: Option<String
                     let names: Vec<_> = outcome.records.iter().map(|record| record.event.name()).collect();
                     judge.events(expected, &names);
                     let throws = outcome.state.error.as_ref().map(|error| error.message.clone());
-                    let result = present(plan, &outcome.state).result;
+                    let result = present(plan, &outcome.state, &outcome.env).result;
                     let record = without_times(&run_record(plan, &outcome.state));
                     Seen { result: throws.is_none().then(|| without_times(&result)), throws, record }
                 }

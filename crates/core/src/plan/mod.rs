@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use crate::code::Code;
 use crate::diagnostic::Span;
-use crate::expr::Expr;
+use crate::expr::{Expr, Script};
 use crate::http::HttpSpec;
 use crate::limits::Limits;
 use crate::path::Key;
-use crate::template::{Data, Template, TextRules};
+use crate::request::Message;
+use crate::template::{Template, TextRules};
 use crate::value::{Map, Value};
-use crate::vars::Vars;
+use crate::vars::{Env, Vars};
 
 pub use parts::*;
 
@@ -76,11 +77,24 @@ pub struct Plan {
     pub limits: Limits,
     /// Functions that it calls by name, for checks before the run; each with the place of its first call.
     pub functions: Vec<(Arc<str>, Span)>,
+    /// The conversation that starts with the input `messages`, a list of `{role, content}`.
+    pub thread: Option<Arc<str>>,
     /// Its steps.
     pub root: Step,
 }
 
 impl Plan {
+    /// What a run starts with: its variables, and the conversation that it goes on with.
+    pub fn start(&self, inputs: &Value) -> Env {
+        let mut env = Env::of(self.initial(inputs));
+        if let Some(thread) = &self.thread {
+            let said = inputs.get("messages").map(crate::render::json).unwrap_or_default();
+            let said: Vec<Message> = serde_json::from_str(&said).unwrap_or_default();
+            said.into_iter().for_each(|message| env.say(thread, message));
+        }
+        env
+    }
+
     /// The variables before the first step.
     pub fn initial(&self, inputs: &Value) -> Vars {
         let mut vars = Vars::default();
@@ -140,6 +154,8 @@ pub struct Step {
     pub writes: Vec<Write>,
     /// What the agent on whose behalf the run goes must be granted for this step.
     pub capability: Option<Arc<str>>,
+    /// Scripts that are evaluated before its condition and its request.
+    pub scripts: Vec<Arc<Script>>,
     /// What it does.
     pub kind: Kind,
 }
@@ -156,6 +172,7 @@ impl Step {
             policy: Policy::default(),
             writes: Vec::new(),
             capability: None,
+            scripts: Vec::new(),
             kind,
         }
     }
@@ -235,7 +252,7 @@ pub enum Kind {
     /// the list, after all have finished. The output is the list of outputs (null for skipped and failed ones).
     Parallel(Vec<Step>),
     /// Each node once, as soon as what it needs is finished. The output is an object by node key.
-    Dag(Vec<DagNode>),
+    Dag(Dag),
     /// One token walks along edges; cycles are allowed. The output is the last node's.
     Machine(Machine),
     /// A body repeated.
@@ -251,8 +268,16 @@ pub enum Kind {
     Return(Box<Step>),
     /// Another definition's plan, with variables of its own. The output is its result.
     Subflow(Subflow),
+    /// Steps with variables of their own.
+    Scoped(Scoped),
     /// A model with tools: asks, calls what the model wants, and asks again.
     Agent(Agent),
+    /// One answer of a model with tools.
+    Turn(Turn),
+    /// Calls the tools that the last answer wants.
+    Tools(Tools),
+    /// Adds to a conversation; no effect.
+    Say(Say),
     /// Sets variables; no effect.
     Assign(Vec<Assignment>),
     /// Fails.
@@ -271,14 +296,7 @@ pub enum Kind {
     /// Calls a function.
     Call(Call),
     /// Runs a Python block.
-    Python {
-        /// Source with `execute(inputs, context)`.
-        source: Arc<str>,
-        /// Its inputs.
-        inputs: Data,
-        /// Whether it may be run again after a crash.
-        effect: EffectClass,
-    },
+    Python(Block),
     /// Reads or writes the owner's memory.
     Memory(MemoryStep),
     /// Asks a person and waits.
@@ -300,24 +318,44 @@ impl Kind {
     pub fn children(&self) -> Vec<&Step> {
         match self {
             Kind::Sequence(steps) | Kind::Parallel(steps) => steps.iter().collect(),
-            Kind::Dag(nodes) => nodes.iter().map(|node| &node.step).collect(),
+            Kind::Scoped(scoped) => scoped.body.iter().collect(),
+            Kind::Dag(dag) => dag.nodes.iter().map(|node| &node.step).collect(),
             Kind::Machine(machine) => machine.nodes.iter().collect(),
             Kind::Loop(looped) => vec![&looped.body],
             Kind::Branch { arms, otherwise } => arms.iter().map(|(_, step)| step).chain(otherwise.as_deref()).collect(),
             Kind::Return(step) => vec![step],
             Kind::Subflow(subflow) => vec![&subflow.plan.root],
             Kind::Agent(_)
+            | Kind::Turn(_)
+            | Kind::Tools(_)
+            | Kind::Say(_)
             | Kind::Assign(_)
             | Kind::Fail { .. }
             | Kind::Generate(_)
             | Kind::Http(_)
             | Kind::Scrape(_)
             | Kind::Call(_)
-            | Kind::Python { .. }
+            | Kind::Python(_)
             | Kind::Memory(_)
             | Kind::Ask { .. }
             | Kind::Wait { .. } => Vec::new(),
         }
+    }
+
+    /// Whether it is one effect (or a failure): everything else schedules steps, or changes only variables.
+    pub fn is_leaf(&self) -> bool {
+        matches!(
+            self,
+            Kind::Fail { .. }
+                | Kind::Generate(_)
+                | Kind::Http(_)
+                | Kind::Scrape(_)
+                | Kind::Call(_)
+                | Kind::Python(_)
+                | Kind::Memory(_)
+                | Kind::Ask { .. }
+                | Kind::Wait { .. }
+        )
     }
 
     /// Its name in keys, events and reports.
@@ -331,14 +369,18 @@ impl Kind {
             Kind::Branch { .. } => "branch",
             Kind::Return(_) => "return",
             Kind::Subflow(_) => "subflow",
+            Kind::Scoped(_) => "scope",
             Kind::Agent(_) => "agent",
+            Kind::Turn(_) => "turn",
+            Kind::Tools(_) => "tools",
+            Kind::Say(_) => "say",
             Kind::Assign(_) => "assign",
             Kind::Fail { .. } => "fail",
             Kind::Generate(_) => "generate",
             Kind::Http(_) => "http",
             Kind::Scrape(_) => "scrape",
             Kind::Call(_) => "call",
-            Kind::Python { .. } => "python",
+            Kind::Python(_) => "python",
             Kind::Memory(_) => "memory",
             Kind::Ask { .. } => "ask",
             Kind::Wait { .. } => "wait",

@@ -3,12 +3,23 @@
 use std::sync::Arc;
 
 use super::{Plan, Step};
-use crate::expr::Expr;
+use crate::content::Content;
+use crate::expr::{Expr, Script};
+use crate::http::HttpSpec;
 use crate::request::{Capture, GenerateOptions, Role, ToolDeclaration};
 use crate::template::{Data, Template};
 use crate::value::Value;
 
-/// A node of a [`Kind::Dag`].
+/// Nodes that wait for each other.
+#[derive(Clone, Debug)]
+pub struct Dag {
+    /// The nodes.
+    pub nodes: Vec<DagNode>,
+    /// Whether the step fails, once everything that can run has run, if a node did.
+    pub fails: bool,
+}
+
+/// A node of a [`Dag`].
 #[derive(Clone, Debug)]
 pub struct DagNode {
     /// What it does.
@@ -28,6 +39,8 @@ pub struct Machine {
     pub edges: Vec<Edge>,
     /// Nodes run at most; reaching it is an error.
     pub max_visits: u64,
+    /// Nodes whose end starts the count of visits again (a person has spoken).
+    pub resets: Vec<usize>,
 }
 
 /// An edge of a [`Machine`].
@@ -56,8 +69,51 @@ pub struct Loop {
     pub exhausted: Exhausted,
     /// Name under which the body sees the number of the iteration, from 0.
     pub counter: Option<Arc<str>>,
+    /// What `until` and the body see of the iterations.
+    pub helper: Option<Helper>,
+    /// Scripts in `until`.
+    pub scripts: Vec<Arc<Script>>,
     /// What the loop's output is.
     pub output: LoopOutput,
+}
+
+/// An object `{index, self, last}` about a loop's iterations: this one's number, all of them, and the one before.
+///
+/// `self` has the finished iterations while `until` is evaluated, and this one too, as far as it has come, in the body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Helper {
+    /// The names it goes by.
+    pub names: Vec<Arc<str>>,
+    /// Whether `self` is read at all; an object without it is made in no time, however many iterations there are.
+    pub history: bool,
+}
+
+/// Steps with variables of their own.
+#[derive(Clone, Debug)]
+pub struct Scoped {
+    /// The steps, one after another.
+    pub body: Vec<Step>,
+    /// The variables they start with, evaluated outside.
+    pub provide: Vec<(Arc<str>, Expr)>,
+    /// Names of the place outside that they see: helpers.
+    pub sees: Vec<Arc<str>>,
+    /// Variables that make up the output, an object; those that are not set are left out.
+    pub gives: Vec<Arc<str>>,
+    /// The helper whose `self` and `last` follow the steps.
+    pub helper: Option<Helper>,
+}
+
+/// Adds to a conversation and to the text that the run writes.
+#[derive(Clone, Debug)]
+pub struct Say {
+    /// The conversation.
+    pub thread: Option<Arc<str>>,
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub content: Content,
+    /// Whether it is part of the run's text.
+    pub written: bool,
 }
 
 /// When a loop's end is tested.
@@ -112,7 +168,9 @@ pub struct Assignment {
 pub struct Generate {
     /// The model as the definition names it.
     pub model: Option<Template>,
-    /// Variable that holds the conversation so far; the new messages and the answer are added to it.
+    /// Instructions, in front of everything and no part of the conversation.
+    pub system: Option<Data>,
+    /// The conversation so far; the new messages and the answer are added to it.
     pub thread: Option<Arc<str>>,
     /// New messages.
     pub messages: Vec<(Role, Data)>,
@@ -120,6 +178,8 @@ pub struct Generate {
     pub schema: Option<Value>,
     /// Sampling options.
     pub options: GenerateOptions,
+    /// Options that are computed: an object whose fields take the place of those above.
+    pub computed: Option<Expr>,
 }
 
 /// A model call with tools.
@@ -138,10 +198,73 @@ pub struct Agent {
 pub struct AgentTool {
     /// As the model sees it.
     pub declaration: ToolDeclaration,
-    /// The function that is called.
-    pub function: Arc<str>,
+    /// What a call does.
+    pub effect: ToolEffect,
     /// Whether a person must agree to each call.
     pub needs_approval: bool,
+}
+
+/// What a tool call does.
+#[derive(Clone, Debug)]
+pub enum ToolEffect {
+    /// Calls a function.
+    Function(Arc<str>),
+    /// Sends a request; its templates see the arguments as `arguments` and the run's owner as `owner`.
+    Http(Box<HttpSpec>),
+    /// Whoever runs the workflow does it: the run waits for the result.
+    Client,
+}
+
+/// One answer of a model with tools, in a conversation that other steps go on with.
+///
+/// The output is `{text, tool_calls, next}`: what it said, what it wants called (the routing tools left out), and where
+/// it wants to go. Only what it said and wants called is added to the conversation.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// The call.
+    pub generate: Generate,
+    /// Tools it is offered; a [`Kind::Tools`] step calls them.
+    pub tools: Vec<AgentTool>,
+    /// Where it can go.
+    pub router: Option<Router>,
+}
+
+/// The tools by which a model says where to go.
+#[derive(Clone, Debug)]
+pub struct Router {
+    /// The tools as the model sees them: `router` and, where a conversation can be ended, `end`.
+    pub tools: Vec<ToolDeclaration>,
+    /// Where it can go; a name that differs only in case counts.
+    pub destinations: Vec<Arc<str>>,
+    /// Times it is told that there is no such place, before its choice counts as none.
+    pub retries: u32,
+}
+
+/// Calls the tools that the last answer of a conversation wants, at the same time; the results are added in the order
+/// of the calls. The output is `{tool, results}`: the last call's tool, and every call with its result.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    /// The conversation.
+    pub thread: Arc<str>,
+    /// Everything that may be called, by whoever was offered it.
+    pub tools: Vec<AgentTool>,
+}
+
+/// A Python block.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Source with `execute(inputs, context)`.
+    pub source: Arc<str>,
+    /// Its inputs.
+    pub inputs: Data,
+    /// JSON Schema of the inputs, to which they are brought as far as possible.
+    pub input_schema: Option<Value>,
+    /// JSON Schema of the output.
+    pub output_schema: Option<Value>,
+    /// Whether it may be run again after a crash.
+    pub effect: EffectClass,
+    /// A field that means failure when the output has it, whatever it holds.
+    pub failure: Option<Arc<str>>,
 }
 
 /// A page to read.
@@ -184,6 +307,10 @@ pub enum MemoryOperation {
     Get,
     /// Sets `key` to `value`.
     Set,
+    /// Gives everything, as an object.
+    All,
+    /// Gives the owner's profile, as an object.
+    Profile,
 }
 
 /// What may happen to an effect that a crash caught in flight.

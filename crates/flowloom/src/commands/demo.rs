@@ -105,7 +105,7 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
     drop(engine);
     // An error would only say that showing the last lines failed.
     let _ = shown.await;
-    println!("{}", report::for_people(&present(&plan, &outcome.state).output));
+    println!("{}", report::for_people(&present(&plan, &outcome.state, &outcome.env).output));
     if let Some(error) = &outcome.state.error {
         eprintln!("error[{}]: {}", error.code, error.message);
     }

@@ -9,7 +9,7 @@ use flowloom_core::path::Path;
 use flowloom_core::state::{Phase, StepState};
 use flowloom_runtime::journal::Wish;
 
-use super::run::{conclude, finish, recorded};
+use super::run::{conclude, finish, recorded, state};
 use crate::app::{App, Opened};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs};
 use crate::config::Config;
@@ -28,8 +28,8 @@ pub(crate) async fn resume(global: &Global, name: &str, output: &OutputArgs) -> 
 
 /// Drives a run from where its journal stands. A run that has ended is reported again, with the same exit code.
 async fn go_on(global: &Global, app: &App, opened: Opened, output: &OutputArgs) -> Outcome {
-    let past = recorded(&opened);
-    if past.state.status.is_final() {
+    if state(&opened).status.is_final() {
+        let past = recorded(app, &opened).await?;
         eprintln!("the run has ended already: {}", past.state.status.name());
         return Ok(conclude(global, output, &opened.plan, &past));
     }
@@ -43,7 +43,7 @@ pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     let opened = app.open_run(name).await?;
     let id = opened.id;
-    if recorded(&opened).state.status.is_final() {
+    if state(&opened).status.is_final() {
         let message = format!("the run {id} has ended already");
         return Err(StepError::new(Code::NothingToDo, message).into());
     }
@@ -63,8 +63,8 @@ pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
     if !global.json {
         println!("cancelled {id}");
     } else {
-        let state = recorded(&app.open_id(id).await?).state;
-        super::print(&crate::report::summary(id, &opened.plan, &state));
+        let past = recorded(&app, &app.open_id(id).await?).await?;
+        super::print(&crate::report::summary(id, &opened.plan, &past.state, &past.env));
     }
     Ok(0)
 }
@@ -83,7 +83,7 @@ async fn wait_for_end(app: &App, id: &str) -> Result<(), Failure> {
 pub(crate) async fn answer(global: &Global, arguments: AnswerArgs) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     let opened = app.open_run(&arguments.run).await?;
-    let state = recorded(&opened).state;
+    let state = state(&opened);
     let open: Vec<&StepState> = state.steps().iter().filter(|step| step.question.is_some()).collect();
     let path = chosen(&open, arguments.path.as_deref(), "question")?;
     let value = json_or_text(&arguments.answer);
@@ -94,7 +94,7 @@ pub(crate) async fn answer(global: &Global, arguments: AnswerArgs) -> Outcome {
 pub(crate) async fn resolve(global: &Global, arguments: ResolveArgs) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     let opened = app.open_run(&arguments.run).await?;
-    let state = recorded(&opened).state;
+    let state = state(&opened);
     let open: Vec<&StepState> = state.steps().iter().filter(|step| step.phase == Phase::Uncertain).collect();
     let path = chosen(&open, Some(&arguments.path), "uncertain effect")?;
     let how = match &arguments.value {

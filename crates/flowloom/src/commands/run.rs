@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use flowloom_core::error::StepError;
 use flowloom_core::plan::Plan;
+use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_formats::present;
 use flowloom_runtime::{Engine, Outcome as RunOutcome, Run, Start};
 
 use super::print;
-use crate::app::App;
+use crate::app::{App, Opened};
 use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::config::Config;
 use crate::failure::Outcome;
@@ -108,15 +109,15 @@ pub(super) fn conclude(global: &Global, output: &OutputArgs, plan: &Plan, outcom
         if global.json {
             let mut broken = state.clone();
             broken.error = Some(error.clone());
-            print(&report::summary(id, plan, &broken));
+            print(&report::summary(id, plan, &broken, &outcome.env));
         }
         eprintln!("error[{}]: {}", error.code, error.message);
         eprintln!("  nothing that was finished is lost: flowloom resume {id}");
         return 1;
     }
-    let presented = present(plan, state);
+    let presented = present(plan, state, &outcome.env);
     if global.json {
-        print(&report::summary(id, plan, state));
+        print(&report::summary(id, plan, state, &outcome.env));
     } else if !output.events && state.status == Status::Succeeded {
         println!("{}", report::for_people(&presented.output));
     }
@@ -152,7 +153,13 @@ fn advise_uncertain(outcome: &RunOutcome) {
 }
 
 /// A run of the store that has ended, as if it had just been driven.
-pub(super) fn recorded(opened: &crate::app::Opened) -> RunOutcome {
-    let state = flowloom_core::state::RunState::of(opened.records.iter().map(|record| &**record));
-    RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None }
+pub(super) async fn recorded(app: &App, opened: &Opened) -> Result<RunOutcome, StepError> {
+    let state = state(opened);
+    let env = app.engine(&opened.bundle)?.left(opened.records.clone(), opened.plan.clone()).await;
+    Ok(RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None, env })
+}
+
+/// The state of a run of the store.
+pub(super) fn state(opened: &Opened) -> RunState {
+    RunState::of(opened.records.iter().map(|record| &**record))
 }

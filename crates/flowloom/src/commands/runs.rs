@@ -17,7 +17,8 @@ pub(crate) async fn list(global: &Global, limit: u32) -> Outcome {
         let mut summaries = Vec::new();
         for row in &rows {
             let opened = app.open_id(row.id).await?;
-            summaries.push(report::summary(row.id, &opened.plan, &recorded(&opened).state));
+            let past = recorded(&app, &opened).await?;
+            summaries.push(report::summary(row.id, &opened.plan, &past.state, &past.env));
         }
         print(&Value::list(summaries));
         return Ok(0);
@@ -37,18 +38,19 @@ pub(crate) async fn list(global: &Global, limit: u32) -> Outcome {
 pub(crate) async fn show(global: &Global, name: &str) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     let opened = app.open_run(name).await?;
-    let state = recorded(&opened).state;
+    let past = recorded(&app, &opened).await?;
     if global.json {
         let records: Result<Vec<String>, _> =
             opened.records.iter().map(|record| serde_json::to_string(&**record)).collect();
         let events = records.unwrap_or_default().join(",");
         let events = flowloom_core::json::parse_value(&format!("[{events}]")).unwrap_or_default();
-        let mut summary = report::summary(opened.id, &opened.plan, &state).as_map().cloned().unwrap_or_default();
+        let mut summary =
+            report::summary(opened.id, &opened.plan, &past.state, &past.env).as_map().cloned().unwrap_or_default();
         summary.insert("events".into(), events);
         print(&summary.into());
         return Ok(0);
     }
-    print!("{}", report::waterfall(opened.id, &opened.plan, &state));
+    print!("{}", report::waterfall(opened.id, &opened.plan, &past.state));
     Ok(0)
 }
 
@@ -58,7 +60,7 @@ pub(crate) async fn replay(global: &Global, name: &str) -> Outcome {
     let engine = app.engine(&opened.bundle)?;
     let outcome = engine.replay(opened.records.clone(), opened.plan.clone()).await?;
     if global.json {
-        print(&report::summary(opened.id, &opened.plan, &outcome.state));
+        print(&report::summary(opened.id, &opened.plan, &outcome.state, &outcome.env));
     } else {
         println!("replayed {} events of {}: the same, and nothing was performed", outcome.records.len(), opened.id);
     }

@@ -226,7 +226,9 @@ impl Compiler<'_> {
         };
         let generate = Generate {
             model: None,
+            system: None,
             thread: None,
+            computed: None,
             messages: vec![(Role::User, content)],
             schema: None,
             options: GenerateOptions::default(),

@@ -87,11 +87,15 @@ fn visit(step: &Step, see: &mut dyn FnMut(&Template, Place)) {
         | Kind::Loop(_)
         | Kind::Branch { .. }
         | Kind::Subflow(_)
+        | Kind::Scoped(_)
         | Kind::Agent(_)
+        | Kind::Turn(_)
+        | Kind::Tools(_)
+        | Kind::Say(_)
         | Kind::Assign(_)
         | Kind::Fail { .. }
         | Kind::Call(_)
-        | Kind::Python { .. }
+        | Kind::Python(_)
         | Kind::Memory(_)
         | Kind::Ask { .. }
         | Kind::Wait { .. } => {}

@@ -105,6 +105,7 @@ impl Compiler<'_> {
             text: RULES,
             limits: Limits::default(),
             functions: Vec::new(),
+            thread: None,
             root,
         };
         check::references(&plan, self.problems);

@@ -41,7 +41,7 @@ impl Told {
 
 /// Follows the steps in order, as far as the run came.
 pub(super) fn tell(plan: &Plan, state: &RunState) -> Told {
-    let mut env = Env { vars: plan.initial(&state.inputs()), locals: Vec::new() };
+    let mut env = Env::of(plan.initial(&state.inputs()));
     let mut told = Told { success: true, results: Vec::new(), variables: Value::Null, direct: None, last: None };
     // The entry of a start block is the variables themselves, as they are at the end.
     let mut starts = Vec::new();

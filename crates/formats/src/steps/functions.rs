@@ -35,7 +35,9 @@ impl Compiler<'_> {
                 self.refuse_secrets(&prompt, span);
                 Kind::Generate(Generate {
                     model: None,
+                    system: None,
                     thread: None,
+                    computed: None,
                     messages: vec![(Role::User, Data::Text(prompt))],
                     schema: None,
                     options: GenerateOptions::default(),

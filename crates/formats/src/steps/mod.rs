@@ -116,6 +116,7 @@ impl Compiler<'_> {
             text: RULES,
             limits: Limits::default(),
             functions: self.functions,
+            thread: None,
             root,
         })
     }
@@ -262,6 +263,8 @@ impl Compiler<'_> {
         body.policy.on_error = OnError::Fail;
         let (key, title, span) = (body.key.clone(), body.title.clone(), body.span);
         let looped = Loop {
+            helper: None,
+            scripts: Vec::new(),
             until: until.map(|until| Expr::Contains(Box::new(Expr::Output), until.to_owned())),
             test: LoopTest::After,
             max: max.filter(|max| *max > 0).unwrap_or(DEFAULT_ITERATIONS),

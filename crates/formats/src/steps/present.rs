@@ -51,7 +51,7 @@ pub fn not_found(id: &str) -> String {
 
 /// Follows the steps in order, as far as the run came.
 fn tell<'a>(plan: &'a Plan, state: &'a RunState) -> Told<'a> {
-    let env = Env { vars: plan.initial(&state.inputs()), locals: Vec::new() };
+    let env = Env::of(plan.initial(&state.inputs()));
     let mut told = Told { plan, state, env, results: Vec::new() };
     let Kind::Sequence(steps) = &plan.root.kind else { return told };
     for step in steps {

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::quantized::gguf_file::Content;
-use flowloom_core::request::{Message, ToolDeclaration};
+use flowloom_core::request::{Message, MessagePart, ToolDeclaration};
+use flowloom_core::thread::Messages;
 
 use super::llama::{self, Llama, Session};
 use super::sampler::Sampler;
@@ -91,7 +92,10 @@ impl Engine {
     }
 
     /// The prompt of a conversation, in tokens.
-    pub(crate) fn prompt(&self, messages: &[Message], tools: &[ToolDeclaration]) -> Result<Vec<u32>, Silence> {
+    pub(crate) fn prompt(&self, messages: &Messages, tools: &[ToolDeclaration]) -> Result<Vec<u32>, Silence> {
+        if messages.iter().any(|message| !message.parts.iter().all(|part| matches!(part, MessagePart::Text { .. }))) {
+            return Err(Silence::Failed("the local model cannot look at pictures".to_owned()));
+        }
         let messages: Vec<Message> = messages
             .iter()
             .map(|message| Message { content: self.vocabulary.defuse(&message.content), ..message.clone() })

@@ -202,7 +202,7 @@ pub fn measure(file: &Path, words: usize, max_tokens: usize) -> Result<Speed, St
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let text = "The weaver sets up the loom before the first thread runs. ".repeat(words.div_ceil(11));
     let question = format!("{text}\nTell a long story about the weaver.");
-    let messages = [flowloom_core::request::Message::new(flowloom_core::request::Role::User, question)];
+    let messages = vec![flowloom_core::request::Message::new(flowloom_core::request::Role::User, question)].into();
     let prompt = engine.prompt(&messages, &[]).map_err(silent)?;
     let stop = AtomicBool::new(false);
     let wish = Wish { max_tokens, stops: Vec::new(), sampler: Sampler::new(0.0, 1.0, 0) };

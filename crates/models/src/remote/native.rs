@@ -3,12 +3,12 @@
 use std::time::SystemTime;
 
 use flowloom_core::Code;
-use flowloom_core::request::{GenerateRequest, Message, Role, ToolCall};
+use flowloom_core::request::{GenerateRequest, Message, MessagePart, Role, ToolCall};
 use futures_util::StreamExt;
 use genai::adapter::AdapterKind;
 use genai::chat::{
-    ChatMessage, ChatOptions, ChatRequest, ChatResponseFormat, ChatStreamEvent, JsonSpec, MessageContent, StopReason,
-    StreamEnd, Tool, ToolCall as TheirCall, ToolResponse,
+    ChatMessage, ChatOptions, ChatRequest, ChatResponseFormat, ChatStreamEvent, ContentPart, JsonSpec, MessageContent,
+    StopReason, StreamEnd, Tool, ToolCall as TheirCall, ToolResponse,
 };
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
@@ -74,7 +74,7 @@ fn options(call: &Call<'_>) -> ChatOptions {
 fn chat_request(request: &GenerateRequest) -> ChatRequest {
     let messages = request.messages.iter().map(|message| match message.role {
         Role::System => ChatMessage::system(message.content.clone()),
-        Role::User => ChatMessage::user(message.content.clone()),
+        Role::User => ChatMessage::user(user(message)),
         Role::Assistant => ChatMessage::assistant(assistant(message)),
         Role::Tool => {
             let id = message.tool_call_id.clone().unwrap_or_default();
@@ -94,6 +94,17 @@ fn chat_request(request: &GenerateRequest) -> ChatRequest {
     chat.with_tools(request.tools.iter().map(|tool| {
         Tool::new(tool.name.clone()).with_description(tool.description.clone()).with_schema(to_json(&tool.parameters))
     }))
+}
+
+fn user(message: &Message) -> MessageContent {
+    if message.parts.is_empty() {
+        return MessageContent::from_text(message.content.clone());
+    }
+    let part = |part: &MessagePart| match part {
+        MessagePart::Text { text } => ContentPart::from_text(text.clone()),
+        MessagePart::Image { mime, data } => ContentPart::from_binary_base64(mime.clone(), data.clone(), None),
+    };
+    MessageContent::from_parts(message.parts.iter().map(part).collect::<Vec<_>>())
 }
 
 fn assistant(message: &Message) -> MessageContent {

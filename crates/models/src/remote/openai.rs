@@ -3,7 +3,7 @@
 //! overlooks `event: error`, and lets a server's tool index decide how much memory is allotted.
 
 use flowloom_core::json;
-use flowloom_core::request::{GenerateRequest, Message, Role, ToolCall};
+use flowloom_core::request::{GenerateRequest, Message, MessagePart, Role, ToolCall};
 use flowloom_core::{Code, Value};
 use serde_json::{Value as Json, json};
 
@@ -54,6 +54,7 @@ pub(crate) fn body(model: &str, request: &GenerateRequest, native_schema: bool) 
 fn message(message: &Message) -> Json {
     match message.role {
         Role::System => json!({ "role": "system", "content": message.content }),
+        Role::User if !message.parts.is_empty() => json!({ "role": "user", "content": parts(&message.parts) }),
         Role::User => json!({ "role": "user", "content": message.content }),
         Role::Tool => json!({ "role": "tool", "content": message.content, "tool_call_id": message.tool_call_id }),
         Role::Assistant if message.tool_calls.is_empty() => json!({ "role": "assistant", "content": message.content }),
@@ -66,6 +67,16 @@ fn message(message: &Message) -> Json {
             json!({ "role": "assistant", "content": content, "tool_calls": calls.collect::<Vec<_>>() })
         }
     }
+}
+
+fn parts(parts: &[MessagePart]) -> Json {
+    let part = |part: &MessagePart| match part {
+        MessagePart::Text { text } => json!({ "type": "text", "text": text }),
+        MessagePart::Image { mime, data } => {
+            json!({ "type": "image_url", "image_url": { "url": format!("data:{mime};base64,{data}") } })
+        }
+    };
+    parts.iter().map(part).collect()
 }
 
 /// Our value in the data model that providers' libraries use.

@@ -7,7 +7,7 @@ use super::*;
 fn request() -> GenerateRequest {
     GenerateRequest {
         model: "openai:m".to_owned(),
-        messages: vec![Message::new(Role::User, "hi")],
+        messages: vec![Message::new(Role::User, "hi")].into(),
         tools: Vec::new(),
         schema: None,
         options: GenerateOptions::default(),
@@ -59,7 +59,7 @@ fn a_conversation_with_calls_keeps_their_ids() {
     asking.tool_calls.push(call);
     let mut result = Message::new(Role::Tool, "3");
     result.tool_call_id = Some("c1".into());
-    let body = body("m", &GenerateRequest { messages: vec![asking, result], ..request() }, true);
+    let body = body("m", &GenerateRequest { messages: vec![asking, result].into(), ..request() }, true);
     assert_eq!(body["messages"][0]["content"], Json::Null);
     assert_eq!(body["messages"][0]["tool_calls"][0]["function"]["arguments"], r#"{"a":1}"#);
     assert_eq!(body["messages"][1]["tool_call_id"], "c1");

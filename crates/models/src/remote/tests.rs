@@ -92,7 +92,7 @@ impl Outcome {
 fn request(model: &str) -> GenerateRequest {
     GenerateRequest {
         model: model.to_owned(),
-        messages: vec![Message::new(Role::User, "hi")],
+        messages: vec![Message::new(Role::User, "hi")].into(),
         tools: Vec::new(),
         schema: None,
         options: GenerateOptions::default(),

@@ -7,10 +7,12 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::Event;
 use flowloom_core::expr::Expr;
-use flowloom_core::plan::{Assignment, DagNode, Exhausted, Loop, LoopOutput, LoopTest, Machine, Step, Subflow};
+use flowloom_core::path::Key;
+use flowloom_core::plan::{Assignment, Dag, Exhausted, Loop, LoopOutput, LoopTest, Machine, Step, Subflow};
 use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
 
+use super::scoped::{self, Iterations};
 use super::{Halt, Interpreter, Place, Walk, Walked};
 use crate::effects::Boxed;
 use crate::scope::{self, Scope};
@@ -58,9 +60,11 @@ impl Interpreter {
 
     /// Each node as soon as what it needs has finished. A node whose needs failed is skipped, and so are those that
     /// need it.
-    pub(super) async fn dag(&self, nodes: &[DagNode], env: &mut Env, place: &Place) -> Walked {
+    pub(super) async fn dag(&self, dag: &Dag, env: &mut Env, place: &Place) -> Walked {
+        let nodes = &dag.nodes;
         let mut open: Vec<usize> = nodes.iter().map(|node| node.needs.len()).collect();
         let mut broken = vec![false; nodes.len()];
+        let mut failed = Vec::new();
         let mut outputs: Vec<Option<Value>> = vec![None; nodes.len()];
         let mut dependants: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
         for (index, node) in nodes.iter().enumerate() {
@@ -72,7 +76,7 @@ impl Interpreter {
             let mut settled = Vec::new();
             for index in std::mem::take(&mut ready) {
                 if broken[index] {
-                    let reason = "something it needs failed".to_owned();
+                    let reason = broken_needs(dag, index, &broken);
                     let path = place.path.child(&nodes[index].step.key);
                     self.emit(&place.at(path), 0, Event::StepSkipped { reason })?;
                     settled.push(index);
@@ -85,9 +89,13 @@ impl Interpreter {
                 match walked? {
                     Walk::Ran(output) => {
                         bind::write(&nodes[index].step, names, output.as_ref(), env);
+                        self.take_in_memory(&place.path.child(&nodes[index].step.key), env);
                         outputs[index] = output;
                     }
-                    Walk::Skipped => broken[index] = true,
+                    Walk::Skipped => {
+                        broken[index] = true;
+                        failed.push(nodes[index].step.key.as_str());
+                    }
                 }
                 settled.push(index);
             }
@@ -101,6 +109,12 @@ impl Interpreter {
                 }
             }
         }
+        if dag.fails && !failed.is_empty() {
+            // In the order of the definition, not of time.
+            failed.sort_unstable();
+            let message = format!("{} of {} nodes failed: {}", failed.len(), nodes.len(), failed.join(", "));
+            return Err(Halt::Failed(StepError::new(Code::NodesFailed, message), place.path.clone()));
+        }
         self.finished(place, None)?;
         let named = nodes.iter().zip(outputs);
         Ok(Some(Value::map(named.map(|(node, output)| (node.step.key.as_str(), output.unwrap_or_default())))))
@@ -109,7 +123,9 @@ impl Interpreter {
     pub(super) async fn machine(&self, machine: &Machine, env: &mut Env, place: &Place) -> Walked {
         let mut visits = vec![0u64; machine.nodes.len()];
         let mut current = machine.entry;
-        for _ in 0..machine.max_visits {
+        let mut count = 0;
+        while count < machine.max_visits {
+            count += 1;
             let node = &machine.nodes[current];
             visits[current] += 1;
             let at = place.at(place.path.child(&node.key).visit(visits[current]));
@@ -125,6 +141,9 @@ impl Interpreter {
                     taken = Some(edge.to);
                     break;
                 }
+            }
+            if machine.resets.contains(&current) {
+                count = 0;
             }
             let Some(to) = taken else {
                 let message = format!("no edge leads on from {} after this answer", node.title);
@@ -145,15 +164,22 @@ impl Interpreter {
     }
 
     pub(super) async fn repeat(&self, looped: &Loop, env: &mut Env, place: &Place) -> Walked {
+        let locals = env.locals.len();
+        let walked = self.iterations(looped, env, place).await;
+        env.locals.truncate(locals);
+        walked
+    }
+
+    async fn iterations(&self, looped: &Loop, env: &mut Env, place: &Place) -> Walked {
         let mut outputs = Vec::new();
+        let mut iterations = Iterations::new();
         let mut last: Option<Value> = None;
         let mut index = 0;
-        let is_done = |env: &Env, last: Option<&Value>| match &looped.until {
-            Some(until) => until.is_true(env, last).map_err(|error| Halt::Failed(error, place.path.clone())),
-            None => Ok(false),
-        };
         loop {
-            if looped.test == LoopTest::Before && is_done(env, last.as_ref())? {
+            if let Some(helper) = &looped.helper {
+                scoped::show(helper, &iterations.helper(helper, index), env);
+            }
+            if looped.test == LoopTest::Before && self.is_done(looped, index, last.as_ref(), env, place).await? {
                 break;
             }
             if index >= looped.max {
@@ -171,8 +197,11 @@ impl Interpreter {
             if looped.output == LoopOutput::All {
                 outputs.push(last.clone().unwrap_or_default());
             }
+            if looped.helper.is_some() {
+                iterations.push(last.clone().unwrap_or_default());
+            }
             index += 1;
-            if looped.test == LoopTest::After && is_done(env, last.as_ref())? {
+            if looped.test == LoopTest::After && self.is_done(looped, index, last.as_ref(), env, place).await? {
                 break;
             }
         }
@@ -181,6 +210,22 @@ impl Interpreter {
             LoopOutput::Last => last,
             LoopOutput::All => Some(Value::list(outputs)),
         })
+    }
+
+    async fn is_done(
+        &self,
+        looped: &Loop,
+        index: u64,
+        last: Option<&Value>,
+        env: &mut Env,
+        place: &Place,
+    ) -> Result<bool, Halt> {
+        let Some(until) = &looped.until else { return Ok(false) };
+        if !looped.scripts.is_empty() {
+            let at = place.at(place.path.child(&Key::nth("until", 1)).iteration(index));
+            Box::pin(self.evaluate(&looped.scripts, env, &at)).await?;
+        }
+        until.is_true(env, last).map_err(|error| Halt::Failed(error, place.path.clone()))
     }
 
     async fn iteration(&self, looped: &Loop, index: u64, env: &mut Env, place: &Place) -> Walked {
@@ -219,7 +264,7 @@ impl Interpreter {
         }
         let inputs = subflow.inputs.resolve(env, place.text);
         let inputs = inputs.map_err(|error| Halt::Failed(error, place.path.clone()))?;
-        let mut inner = Env { vars: subflow.plan.initial(&inputs), locals: Vec::new() };
+        let mut inner = Env::of(subflow.plan.initial(&inputs));
         let place = Place { text: subflow.plan.text, depth: place.depth + 1, ..place.clone() };
         let output = match self.child(&subflow.plan.root, &mut inner, &place).await {
             // The end of the inner run is not the end of this one.
@@ -235,4 +280,12 @@ impl Interpreter {
         self.finished(place, None)?;
         Ok(Some(Value::Map(env.vars.shared())))
     }
+}
+
+/// Why a node does not run: what it needs and did not get.
+fn broken_needs(dag: &Dag, index: usize, broken: &[bool]) -> String {
+    let needs = dag.nodes[index].needs.iter().filter(|need| broken[**need]);
+    let mut names: Vec<_> = needs.map(|need| dag.nodes[*need].step.key.as_str()).collect();
+    names.sort_unstable();
+    format!("upstream node(s) {} failed", names.join(", "))
 }

@@ -16,6 +16,7 @@ use flowloom_core::value::Value;
 use super::host::BlockHost;
 use super::{Halt, Interpreter, Place};
 use crate::effects::Context;
+use crate::journal::profile_holder;
 use crate::log::{Emitted, Mode, Recorded, RunLog};
 use crate::scope;
 
@@ -69,8 +70,9 @@ impl Interpreter {
             self.log.emit(path, attempt, Event::Asked(question.clone())).map_err(halt)?;
         }
         match self.log.outcome(path, attempt).await {
-            Some(Recorded::Finished { output, usage }) => {
+            Some(Recorded::Finished { output, usage, memory }) => {
                 self.ledger.book(usage.as_ref());
+                self.learn(effect.request, path, &memory);
                 return Ok(output);
             }
             Some(Recorded::Failed { error, then }) => return Err(Failure::Step(error, Some(then))),
@@ -94,9 +96,18 @@ impl Interpreter {
             return Err(StepError::new(Code::LimitOutput, message).into());
         }
         let Outcome { output, usage, memory } = outcome;
+        self.learn(effect.request, path, &memory);
         let finished = Event::StepFinished { output: output.clone(), usage, memory };
         self.log.emit(path, attempt, finished).map_err(halt)?;
         Ok(output)
+    }
+
+    /// Keeps what a block changed in the memory until its variables have it.
+    fn learn(&self, request: &Request, path: &Path, memory: &[MemoryWrite]) {
+        if matches!(request, Request::Python(_)) && !memory.is_empty() {
+            let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+            learned.insert(path.clone(), memory.to_vec());
+        }
     }
 
     fn count_step(&self) -> Result<(), StepError> {
@@ -174,13 +185,15 @@ impl Interpreter {
                 let reply = effects.code.python(request, &host, &context).await;
                 match host.halted() {
                     Some(halt) => Err(Failure::Halt(halt)),
-                    None => reply.map(learned).map_err(Failure::from),
+                    None => reply.map(block_outcome).map_err(Failure::from),
                 }
             }
             Request::MemoryGet { key } => {
                 let value = self.memory.memory(&self.owner, key).await;
                 value.map(|value| plain(value.unwrap_or_default())).map_err(Failure::from)
             }
+            Request::Memories => self.kept(&self.owner).await,
+            Request::Profile => self.kept(&profile_holder(&self.owner)).await,
             Request::MemorySet { key, value } => Ok(Outcome {
                 output: Some(value.clone()),
                 usage: None,
@@ -190,6 +203,10 @@ impl Interpreter {
         };
         aborted.disarm();
         outcome
+    }
+
+    async fn kept(&self, holder: &str) -> Result<Outcome, Failure> {
+        Ok(plain(self.memory.memories(holder).await?.into()))
     }
 
     async fn wait(&self, place: &Place, attempt: u32, duration_ms: u64) -> Result<Outcome, Failure> {
@@ -207,7 +224,7 @@ impl Interpreter {
         Ok(plain(Value::Null))
     }
 
-    fn context(&self, place: &Place, attempt: u32) -> Context {
+    pub(super) fn context(&self, place: &Place, attempt: u32) -> Context {
         let run = self.log.lease.run;
         Context {
             run,
@@ -266,7 +283,7 @@ impl Interpreter {
     }
 }
 
-fn learned(reply: PythonReply) -> Outcome {
+fn block_outcome(reply: PythonReply) -> Outcome {
     let memory = reply.memory.into_iter().map(|(key, value)| MemoryWrite { key, value }).collect();
     Outcome { output: Some(reply.output), usage: None, memory }
 }

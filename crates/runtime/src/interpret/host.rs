@@ -65,7 +65,7 @@ impl Host for BlockHost<'_> {
         Box::pin(async move {
             let request = GenerateRequest {
                 model: self.interpreter.effects.model.resolve(None)?,
-                messages,
+                messages: messages.into(),
                 tools: Vec::new(),
                 schema: None,
                 options: GenerateOptions::default(),

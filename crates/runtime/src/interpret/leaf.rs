@@ -1,25 +1,29 @@
 //! The leaves: what each asks for, and what happens when it does not get it.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use flowloom_core::args::Payload;
 use flowloom_core::code::Code;
+use flowloom_core::content;
 use flowloom_core::error::{Retry, StepError};
 use flowloom_core::event::{AfterFailure, Event};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{
-    Call, EffectClass, Generate, Kind, MemoryOperation, MemoryStep, OnError, Policy, RetryRule, Scrape, Step,
+    Block, Call, EffectClass, Generate, Kind, MemoryOperation, MemoryStep, OnError, Policy, RetryRule, Scrape, Step,
 };
 use flowloom_core::render::{self, Style};
 use flowloom_core::request::{
-    AskRequest, CallRequest, GenerateRequest, Message, Purpose, PythonRequest, Request, Role, ScrapeRequest,
+    AskRequest, CallRequest, GenerateOptions, GenerateRequest, Message, Purpose, PythonRequest, Request, Role,
+    ScrapeRequest,
 };
 use flowloom_core::rich::Rich;
 use flowloom_core::template::{Data, Lookup, Template};
-use flowloom_core::value::{Map, Value};
+use flowloom_core::thread::Messages;
+use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
 
+use super::block;
 use super::effect::{Effect, Failure};
 use super::{Halt, Interpreter, Place, Walked};
 use crate::effects::Boxed;
@@ -41,6 +45,7 @@ impl Interpreter {
         match &step.kind {
             Kind::Scrape(scrape) => Box::pin(self.scraped(step, scrape, env, place)).await,
             Kind::Generate(generate) => self.asked(step, generate, env, place).await,
+            Kind::Python(block) => self.block(step, block, env, place).await,
             _ => self.single(step, env, place).await,
         }
     }
@@ -56,12 +61,40 @@ impl Interpreter {
         if let Some(thread) = &generate.thread {
             let said = self.messages(&generate.messages, env, place);
             let said = said.map_err(|error| Halt::Failed(error, place.path.clone()))?;
-            let text = output.as_ref().map(|output| render::text(output, Style::Json)).unwrap_or_default();
-            for message in said.into_iter().chain([Message::new(Role::Assistant, text)]) {
-                env.vars.append(thread.clone(), message_value(&message));
-            }
+            let text = match &output {
+                Some(output) if generate.schema.is_some() => content::fenced(output),
+                Some(output) => render::text(output, Style::Json),
+                None => String::new(),
+            };
+            said.into_iter().chain([Message::new(Role::Assistant, text)]).for_each(|message| env.say(thread, message));
         }
         Ok(output)
+    }
+
+    /// A code block: its output is checked, and what it changed in the memory is seen by later steps.
+    async fn block(&self, step: &Step, block: &Block, env: &mut Env, place: &Place) -> Walked {
+        let output = self.single(step, env, place).await?;
+        self.take_in_memory(&place.path, env);
+        if let Some(problem) = block::problem(block, output.as_ref()) {
+            let (error, _) = self.record_failure(&step.policy, place, 0, problem)?;
+            return Err(Halt::Failed(error, place.path.clone()));
+        }
+        Ok(output)
+    }
+
+    /// Lets the variables have what the block at `path` changed in the memory.
+    pub(super) fn take_in_memory(&self, path: &Path, env: &mut Env) {
+        let Some(writes) = self.learned.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned() else {
+            return;
+        };
+        let mut memory = env.lookup("memory").and_then(Value::as_map).cloned().unwrap_or_default();
+        for write in writes {
+            match write.value {
+                Some(value) => memory.insert(write.key.as_str().into(), value),
+                None => memory.shift_remove(write.key.as_str()),
+            };
+        }
+        env.vars.set("memory".into(), memory.into());
     }
 
     /// Tries an effect as often as its policy says.
@@ -149,6 +182,8 @@ impl Interpreter {
             Request::Python(request) => request.class,
             Request::Generate(_)
             | Request::Scrape(_)
+            | Request::Memories
+            | Request::Profile
             | Request::MemoryGet { .. }
             | Request::MemorySet { .. }
             | Request::Ask(_)
@@ -158,15 +193,21 @@ impl Interpreter {
 
     fn request(&self, kind: &Kind, env: &Env, place: &Place) -> Result<Request, StepError> {
         match kind {
-            Kind::Generate(generate) => Ok(Request::Generate(self.generate_request(generate, env, place)?)),
+            Kind::Generate(generate) => Ok(Request::Generate(self.generate_request(generate, env, place)?.0)),
             Kind::Http(spec) => Ok(Request::Http(spec.request(env, place.text)?)),
             Kind::Scrape(scrape) => self.scrape_request(scrape, env, place),
             Kind::Call(call) => Ok(Request::Call(call_request(call, env, place)?)),
-            Kind::Python { source, inputs, effect } => {
-                let inputs = inputs.resolve(env, place.text)?;
+            Kind::Python(block) => {
+                let inputs = block::inputs(block, block.inputs.resolve(env, place.text)?)?;
                 let user = env.lookup("user").cloned().unwrap_or_default();
                 let memory = env.lookup("memory").cloned().unwrap_or_default();
-                Ok(Request::Python(PythonRequest { source: source.clone(), inputs, user, memory, class: *effect }))
+                Ok(Request::Python(PythonRequest {
+                    source: block.source.clone(),
+                    inputs,
+                    user,
+                    memory,
+                    class: block.effect,
+                }))
             }
             Kind::Memory(step) => memory_request(step, env, place),
             Kind::Ask { question, schema } => {
@@ -183,43 +224,50 @@ impl Interpreter {
             | Kind::Branch { .. }
             | Kind::Return(_)
             | Kind::Subflow(_)
+            | Kind::Scoped(_)
             | Kind::Agent(_)
+            | Kind::Turn(_)
+            | Kind::Tools(_)
+            | Kind::Say(_)
             | Kind::Assign(_) => Err(StepError::new(Code::StepRefused, "a composite is not an effect")),
         }
     }
 
+    /// The request for an answer, and the messages that are new in it.
     pub(super) fn generate_request(
         &self,
         generate: &Generate,
         env: &Env,
         place: &Place,
-    ) -> Result<GenerateRequest, StepError> {
+    ) -> Result<(GenerateRequest, Vec<Message>), StepError> {
         let named = generate.model.as_ref().map(|model| model.resolve(env, place.text)).transpose()?;
         let model = self.effects.model.resolve(named.map(|named| named.names_only()).as_deref())?;
-        let mut messages = Vec::new();
-        if let Some(Value::List(said)) = generate.thread.as_ref().and_then(|thread| env.lookup(thread)) {
-            messages.extend(said.iter().filter_map(value_message));
-        }
-        messages.extend(self.messages(&generate.messages, env, place)?);
-        Ok(GenerateRequest {
+        let system = generate.system.as_ref().map(|system| self.said(system, env, place)).transpose()?;
+        let thread = generate.thread.as_ref().map(|thread| env.thread(thread)).unwrap_or_default();
+        let mut messages = Messages::new(system, thread);
+        let new = self.messages(&generate.messages, env, place)?;
+        new.iter().for_each(|message| messages.push(message.clone()));
+        let request = GenerateRequest {
             model,
             messages,
             tools: Vec::new(),
             schema: generate.schema.clone(),
-            options: generate.options.clone(),
+            options: options(generate, env)?,
             purpose: Purpose::Step,
-        })
+        };
+        Ok((request, new))
     }
 
     fn messages(&self, messages: &[(Role, Data)], env: &Env, place: &Place) -> Result<Vec<Message>, StepError> {
-        let message = |(role, data): &(Role, Data)| {
-            let content = match data {
-                Data::Text(template) => no_secrets(template.resolve(env, place.text)?)?,
-                data => render::text(&data.resolve(env, place.text)?, place.text.style),
-            };
-            Ok(Message::new(*role, content))
-        };
-        messages.iter().map(message).collect()
+        messages.iter().map(|(role, data)| Ok(Message::new(*role, self.said(data, env, place)?))).collect()
+    }
+
+    /// A text for a model.
+    fn said(&self, data: &Data, env: &Env, place: &Place) -> Result<String, StepError> {
+        match data {
+            Data::Text(template) => no_secrets(template.resolve(env, place.text)?),
+            data => Ok(render::text(&data.resolve(env, place.text)?, place.text.style)),
+        }
     }
 
     fn scrape_request(&self, scrape: &Scrape, env: &Env, place: &Place) -> Result<Request, StepError> {
@@ -313,10 +361,10 @@ fn summary_request(model: &str, part: &str, purpose: Purpose, window: u64) -> Ge
                         Write nothing else.";
     GenerateRequest {
         model: model.to_owned(),
-        messages: vec![Message::new(Role::System, instructions), Message::new(Role::User, part)],
+        messages: vec![Message::new(Role::System, instructions), Message::new(Role::User, part)].into(),
         tools: Vec::new(),
         schema: None,
-        options: flowloom_core::request::GenerateOptions {
+        options: GenerateOptions {
             temperature: Some(0.0),
             max_tokens: Some(u32::try_from(window / 4).unwrap_or(u32::MAX).max(16)),
             ..Default::default()
@@ -349,7 +397,24 @@ fn payload(prompt: &Template, extra: &[(Arc<str>, Arc<str>)], env: &Env, place: 
     Ok(Payload { vars: env.vars.shared(), digest: env.vars.digest(), extra: entries, prompt: Some(prompt) })
 }
 
+/// The options of a call: those that are computed take the place of those that are written.
+fn options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepError> {
+    let Some(computed) = &generate.computed else { return Ok(generate.options.clone()) };
+    let mut whole = serde_json::to_value(&generate.options).unwrap_or_default();
+    let computed = serde_json::to_value(computed.value(env, None)?).unwrap_or_default();
+    if let (Some(whole), serde_json::Value::Object(computed)) = (whole.as_object_mut(), computed) {
+        whole.extend(computed);
+    }
+    serde_json::from_value(whole)
+        .map_err(|error| StepError::new(Code::StepRefused, format!("the options of the model call are wrong: {error}")))
+}
+
 fn memory_request(step: &MemoryStep, env: &Env, place: &Place) -> Result<Request, StepError> {
+    match step.operation {
+        MemoryOperation::All => return Ok(Request::Memories),
+        MemoryOperation::Profile => return Ok(Request::Profile),
+        MemoryOperation::Get | MemoryOperation::Set => {}
+    }
     let arguments = payload(&step.prompt, &[], env, place)?.arguments("key").names_only();
     let argument = |name: &str| {
         arguments.get(name).cloned().ok_or_else(|| {
@@ -358,8 +423,8 @@ fn memory_request(step: &MemoryStep, env: &Env, place: &Place) -> Result<Request
     };
     let key = render::text(&argument("key")?, Style::Json);
     Ok(match step.operation {
-        MemoryOperation::Get => Request::MemoryGet { key },
         MemoryOperation::Set => Request::MemorySet { key, value: argument("value")? },
+        MemoryOperation::Get | MemoryOperation::All | MemoryOperation::Profile => Request::MemoryGet { key },
     })
 }
 
@@ -385,28 +450,4 @@ fn delay_ms(rule: &RetryRule, attempt: u32, asked: Retry, path: &Path) -> u64 {
         Retry::After(patience) => own.max(patience.min(rule.cap_ms.max(60_000))),
         Retry::Never | Retry::Maybe => own,
     }
-}
-
-pub(super) fn message_value(message: &Message) -> Value {
-    let mut map = Map::new();
-    let role = match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    };
-    map.insert("role".into(), role.into());
-    map.insert("content".into(), message.content.as_str().into());
-    map.into()
-}
-
-fn value_message(value: &Value) -> Option<Message> {
-    let role = match value.get("role")?.as_str()? {
-        "system" => Role::System,
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "tool" => Role::Tool,
-        _ => return None,
-    };
-    Some(Message::new(role, value.get("content")?.as_str()?))
 }

@@ -4,20 +4,26 @@
 //! random number, so following a record gives the same run again.
 
 mod agent;
+mod block;
 mod composite;
 mod effect;
 mod gate;
 mod host;
 mod leaf;
+mod scoped;
+mod script;
+mod tool;
+mod turn;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::bind;
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::event::{AfterFailure, Event};
+use flowloom_core::event::{AfterFailure, Event, MemoryWrite};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Kind, OnError, Plan, Step};
@@ -54,6 +60,8 @@ pub(crate) struct Interpreter {
     pub(crate) ledger: effect::Budget,
     pub(crate) steps: AtomicU64,
     pub(crate) flying: gate::Gate,
+    /// Memory writes of blocks that have ended and whose variables do not have them yet.
+    pub(crate) learned: Mutex<HashMap<Path, Vec<MemoryWrite>>>,
 }
 
 /// Where the interpreter stands.
@@ -91,14 +99,17 @@ impl Interpreter {
             ledger: effect::Budget::new(Ledger::default()),
             steps: AtomicU64::new(0),
             flying: gate::Gate::default(),
+            learned: Mutex::default(),
         }
     }
 
-    /// Runs the whole plan; the output of its root, or of the step that ended it.
-    pub(crate) async fn run(&self, plan: &Plan, inputs: &Value) -> Walked {
-        let mut env = Env { vars: plan.initial(inputs), locals: Vec::new() };
+    /// Runs the whole plan; the output of its root, or of the step that ended it. What it leaves behind is in `left`,
+    /// however it ends.
+    pub(crate) async fn run(&self, plan: &Plan, start: Env, left: &Left) -> Walked {
+        let mut kept = Kept { env: start, left };
+        let env = &mut kept.env;
         let place = Place { path: Path::root(), text: plan.text, nesting: 0, depth: self.depth, inside: false };
-        match self.step_at(&plan.root, &mut env, place).await {
+        match self.step_at(&plan.root, env, place).await {
             Err(Halt::Return(output)) => Ok(output),
             walked => walked,
         }
@@ -122,10 +133,23 @@ impl Interpreter {
     /// Runs a step without letting its output take effect; also the variables it will write, whose names are read
     /// before the step runs.
     async fn unwritten(&self, step: &Step, env: &mut Env, place: Place) -> (Result<Walk, Halt>, Vec<Arc<str>>) {
+        if !step.scripts.is_empty()
+            && let Err(halt) = Box::pin(self.evaluate(&step.scripts, env, &place)).await
+        {
+            return (self.excused(step, halt), Vec::new());
+        }
         match self.prepare(step, env, &place) {
             Err(halt) => (Err(halt), Vec::new()),
             Ok(None) => (Ok(Walk::Skipped), Vec::new()),
             Ok(Some(names)) => (self.guarded(step, env, place).await, names),
+        }
+    }
+
+    /// What becomes of a failure before the step itself, which is recorded already.
+    fn excused(&self, step: &Step, halt: Halt) -> Result<Walk, Halt> {
+        match halt {
+            Halt::Failed(..) if step.policy.on_error == OnError::Continue => Ok(Walk::Skipped),
+            halt => Err(halt),
         }
     }
 
@@ -152,7 +176,7 @@ impl Interpreter {
         match walked {
             Ok(output) => Ok(Walk::Ran(output)),
             Err(Halt::Failed(error, at)) if step.policy.on_error == OnError::Continue => {
-                if at != place.path || !is_leaf(&step.kind) {
+                if at != place.path || !step.kind.is_leaf() {
                     self.emit(&place, 0, Event::StepFailed { error, then: AfterFailure::Continue })?;
                 }
                 Ok(Walk::Skipped)
@@ -166,12 +190,16 @@ impl Interpreter {
         match &step.kind {
             Kind::Sequence(steps) => self.sequence(steps, env, &inner).await,
             Kind::Parallel(members) => self.parallel(members, env, &inner).await,
-            Kind::Dag(nodes) => self.dag(nodes, env, &inner).await,
+            Kind::Dag(dag) => self.dag(dag, env, &inner).await,
             Kind::Machine(machine) => self.machine(machine, env, &inner).await,
             Kind::Loop(looped) => self.repeat(looped, env, &inner).await,
             Kind::Branch { arms, otherwise } => self.branch(arms, otherwise.as_deref(), env, &inner).await,
             Kind::Return(step) => self.step_at(step, env, inner).await.and_then(|output| Err(Halt::Return(output))),
             Kind::Subflow(subflow) => self.subflow(subflow, env, &inner).await,
+            Kind::Scoped(scoped) => Box::pin(self.scoped(scoped, env, &inner)).await,
+            Kind::Say(say) => self.say(say, env, place),
+            Kind::Turn(turn) => Box::pin(self.turn(step, turn, env, &inner)).await,
+            Kind::Tools(tools) => Box::pin(self.tools(step, tools, env, &inner)).await,
             // Boxed, so that the future of every other step has no room for it: what is small is allocated faster.
             Kind::Agent(agent) => Box::pin(self.agent(step, agent, env, &inner)).await,
             Kind::Assign(rows) => self.assign(rows, env, place),
@@ -180,7 +208,7 @@ impl Interpreter {
             | Kind::Http(_)
             | Kind::Scrape(_)
             | Kind::Call(_)
-            | Kind::Python { .. }
+            | Kind::Python(_)
             | Kind::Memory(_)
             | Kind::Ask { .. }
             | Kind::Wait { .. } => self.leaf(step, env, place).await,
@@ -198,12 +226,29 @@ impl Interpreter {
     }
 }
 
+/// Where a run leaves its variables, conversations and text when it ends or is dropped.
+#[derive(Clone, Default)]
+pub(crate) struct Left(Arc<Mutex<Env>>);
+
+impl Left {
+    pub(crate) fn take(&self) -> Env {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+struct Kept<'a> {
+    env: Env,
+    left: &'a Left,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        *self.left.0.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut self.env);
+    }
+}
+
 /// What became of a step that did not halt.
 enum Walk {
     Ran(Option<Value>),
     Skipped,
-}
-
-fn is_leaf(kind: &Kind) -> bool {
-    kind.children().is_empty() && !matches!(kind, Kind::Agent(_) | Kind::Assign(_))
 }

@@ -9,8 +9,10 @@ use flowloom_core::hash::Hasher;
 use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::{
-    CallRequest, GenerateRequest, Generated, PythonReply, PythonRequest, ScrapeRequest, ScriptRequest, ToolCall, Usage,
+    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, Role, ScrapeRequest, ScriptRequest,
+    ToolCall, Usage,
 };
+use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{self, Clock, Context, Effects, Functions, Http, Model, Price, Reply, Scraper};
 use flowloom_runtime::sim::SimClock;
@@ -62,7 +64,8 @@ impl Model for World {
             self.arrive(context).await;
             context.deltas.push(&context.path, context.attempt, "answer");
             let said = request.messages.last().map(|message| message.content.clone()).unwrap_or_default();
-            let first_round = !request.tools.is_empty() && request.messages.len() == 1;
+            let asked = request.messages.iter().all(|message| message.role != Role::Tool);
+            let first_round = !request.tools.is_empty() && asked;
             let tool_calls = if first_round {
                 let arguments = Value::map([("n", Value::from(1))]);
                 let known = ToolCall { id: "c1".into(), name: "add".into(), arguments };
@@ -150,16 +153,31 @@ impl effects::Code for World {
     fn python<'a>(
         &'a self,
         request: &'a PythonRequest,
-        _host: &'a dyn effects::Host,
+        host: &'a dyn effects::Host,
         context: &'a Context,
     ) -> Reply<'a, PythonReply> {
         Box::pin(async move {
             self.arrive(context).await;
-            Ok(PythonReply { output: request.inputs.clone(), memory: Vec::new() })
+            let url = Rich::from("http://example.test/block");
+            let request_of = HttpRequest { method: "GET".into(), url, headers: Vec::new(), body: None };
+            let reply = host.http(request_of).await?;
+            let said = host.generate(vec![Message::new(Role::User, "from a block")]).await?.text.unwrap_or_default();
+            let output = Value::map([
+                ("inputs", request.inputs.clone()),
+                ("body", reply.body.into()),
+                ("said", said.into()),
+                ("before", request.memory.clone()),
+            ]);
+            let memory = vec![("block".to_owned(), Some(context.path.as_str().into())), ("gone".to_owned(), None)];
+            Ok(PythonReply { output, memory })
         })
     }
 
-    fn script<'a>(&'a self, request: &'a ScriptRequest, _context: &'a Context) -> Reply<'a, Option<Value>> {
-        Box::pin(async move { Ok(Some((&*request.source).into())) })
+    fn script<'a>(&'a self, request: &'a ScriptRequest, context: &'a Context) -> Reply<'a, Option<Value>> {
+        Box::pin(async move {
+            self.arrive(context).await;
+            let read: String = request.names.iter().map(|(name, value)| format!("{name}={value:?};")).collect();
+            Ok(Some(format!("{} {} {:x} {read}", request.source, context.path, request.seed).into()))
+        })
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use flowloom_core::expr::Expr;
+use flowloom_core::content::Content;
+use flowloom_core::expr::{Expr, Script};
 use flowloom_core::http::{Body, HttpSpec};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
@@ -25,6 +26,7 @@ pub(crate) fn plan(root: Step) -> Plan {
         text: RULES,
         limits: Limits::default(),
         functions: Vec::new(),
+        thread: None,
         root,
     }
 }
@@ -57,10 +59,12 @@ pub(crate) fn sequence(key: &str, steps: Vec<Step>) -> Step {
 fn generate() -> Generate {
     Generate {
         model: None,
+        system: None,
         thread: Some("talk".into()),
         messages: vec![(Role::User, Data::Text(text("last")))],
         schema: None,
         options: GenerateOptions::default(),
+        computed: None,
     }
 }
 
@@ -92,6 +96,8 @@ fn looped(body: Step) -> Step {
             max: 3,
             exhausted: Exhausted::Succeed,
             counter: Some("index".into()),
+            helper: None,
+            scripts: Vec::new(),
             output: LoopOutput::All,
         }),
     )
@@ -107,6 +113,7 @@ fn machine() -> Step {
             entry: 0,
             edges: vec![edge(0, Some(1), None), edge(1, None, Some(second_visit)), edge(1, Some(0), None)],
             max_visits: 15,
+            resets: Vec::new(),
         }),
     )
 }
@@ -115,13 +122,16 @@ fn dag() -> Step {
     let node = |step, needs| DagNode { step, needs };
     step(
         "dag",
-        Kind::Dag(vec![
-            node(call("a", "f"), vec![]),
-            node(continued(call("bad", "broken")), vec![]),
-            node(call("b", "f"), vec![0]),
-            node(call("never", "f"), vec![1, 0]),
-            node(call("c", "f"), vec![0, 2]),
-        ]),
+        Kind::Dag(Dag {
+            nodes: vec![
+                node(call("a", "f"), vec![]),
+                node(continued(call("bad", "broken")), vec![]),
+                node(call("b", "f"), vec![0]),
+                node(call("never", "f"), vec![1, 0]),
+                node(python("c"), vec![0, 2]),
+            ],
+            fails: false,
+        }),
     )
 }
 
@@ -132,8 +142,74 @@ fn agent() -> Step {
         "agent",
         Kind::Agent(Agent {
             generate: Generate { thread: None, ..generate() },
-            tools: vec![AgentTool { declaration, function: "f".into(), needs_approval: false }],
+            tools: vec![AgentTool { declaration, effect: ToolEffect::Function("f".into()), needs_approval: false }],
             max_rounds: 4,
+        }),
+    )
+}
+
+/// A conversation of an agent and its tools as two nodes of a machine.
+fn talk() -> Step {
+    let tool = |name: &str| ToolDeclaration { name: name.into(), description: String::new(), parameters: Value::Null };
+    let add = AgentTool { declaration: tool("add"), effect: ToolEffect::Function("f".into()), needs_approval: false };
+    let router = Router { tools: vec![tool("router")], destinations: vec!["END".into()], retries: 1 };
+    let generate =
+        Generate { system: Some(Data::Constant("be kind".into())), thread: Some("chat".into()), ..generate() };
+    let calls = Expr::Field(Box::new(Expr::Output), "tool_calls".into());
+    let none = Expr::Equals(Box::new(calls), Box::new(Expr::Constant(Value::list(Vec::new()))));
+    let edge = |from, to, condition| Edge { from, to, condition };
+    step(
+        "conversation",
+        Kind::Machine(Machine {
+            nodes: vec![
+                step("speaker", Kind::Turn(Turn { generate, tools: vec![add.clone()], router: Some(router) })),
+                step("hands", Kind::Tools(Tools { thread: "chat".into(), tools: vec![add] })),
+            ],
+            entry: 0,
+            edges: vec![edge(0, None, Some(none)), edge(0, Some(1), None), edge(1, Some(0), None)],
+            max_visits: 15,
+            resets: vec![1],
+        }),
+    )
+}
+
+/// A loop whose body has variables of its own, with scripts wherever one can stand.
+fn story() -> Step {
+    let script = |slot: &str, names: &[&str]| {
+        let names = names.iter().map(|name| (*name).into()).collect();
+        Arc::new(Script { slot: slot.into(), source: format!("{slot}()").into(), names, span: Default::default() })
+    };
+    let (until, provided, said) =
+        (script("until", &["$"]), script("provided", &["last"]), script("said", &["given", "$"]));
+    let helper = Helper { names: vec!["$".into(), "$story".into()], history: true };
+    let words = Template { parts: vec![Part::Text("say ".into()), Part::Expr(Arc::new(Expr::Script(said.clone())))] };
+    let say =
+        Say { thread: Some("chapter".into()), role: Role::User, content: Content::Blocks(vec![words]), written: true };
+    let mut say = Step::new(Key::nth("say", 1), Kind::Say(say));
+    say.scripts = vec![said];
+    let write = Generate { messages: Vec::new(), thread: Some("chapter".into()), ..generate() };
+    let body = Scoped {
+        body: vec![say, step("chapter", Kind::Generate(write))],
+        provide: vec![("given".into(), Expr::Script(provided.clone()))],
+        sees: vec!["$".into(), "$story".into()],
+        gives: vec!["chapter".into()],
+        helper: Some(helper.clone()),
+    };
+    let mut body = Step::new(Key::nth("scope", 1), Kind::Scoped(body));
+    body.scripts = vec![provided];
+    let third = Expr::Contains(Box::new(Expr::Script(until.clone())), "until~1[3]".into());
+    step(
+        "story",
+        Kind::Loop(Loop {
+            body: Box::new(body),
+            until: Some(third),
+            test: LoopTest::Before,
+            max: 5,
+            exhausted: Exhausted::Fail,
+            counter: None,
+            helper: Some(helper),
+            scripts: vec![until],
+            output: LoopOutput::All,
         }),
     )
 }
@@ -164,16 +240,40 @@ fn subflow() -> Step {
     step("sub", Kind::Subflow(Subflow { plan: Arc::new(inner), inputs: Data::Constant(Value::Null) }))
 }
 
-fn python() -> Step {
-    let inputs = Data::Text(text("last"));
-    step("block", Kind::Python { source: "code".into(), inputs, effect: EffectClass::AtLeastOnce })
+fn python(key: &str) -> Step {
+    step(
+        key,
+        Kind::Python(Block {
+            source: "code".into(),
+            inputs: Data::Map(vec![("last".into(), Data::Text(text("last")))]),
+            input_schema: None,
+            output_schema: None,
+            effect: EffectClass::AtLeastOnce,
+            failure: Some("error".into()),
+        }),
+    )
 }
 
 fn ask() -> Step {
     step("ask", Kind::Ask { question: text("last"), schema: None })
 }
 
-/// A plan with every kind of step that needs no person.
+/// A plan with every kind of step that a conversation is made of.
+pub(crate) fn conversations() -> Plan {
+    plan(sequence(
+        "all",
+        vec![
+            memory("all-of-it", MemoryOperation::All),
+            memory("profile", MemoryOperation::Profile),
+            step("fan", Kind::Parallel(vec![python("block"), call("beside", "f")])),
+            talk(),
+            story(),
+            call("last", "f"),
+        ],
+    ))
+}
+
+/// A plan with every other kind of step that needs no person.
 pub(crate) fn everything() -> Plan {
     plan(sequence(
         "all",
@@ -207,7 +307,7 @@ pub(crate) fn everything() -> Plan {
             branch(),
             subflow(),
             agent(),
-            python(),
+            python("block"),
             step("pause", Kind::Wait { duration_ms: 60_000 }),
             call("last-call", "f"),
         ],

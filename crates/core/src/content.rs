@@ -1,0 +1,133 @@
+//! What is said in a conversation: text with values in it, as a model is given it.
+//!
+//! The rules of docs/formats/markdown.md, "What the model sees": each block of text is a paragraph; a plain value stands
+//! in its place; lists and objects are taken out of the sentence and follow its block as JSON; a file follows as a
+//! picture.
+
+use crate::error::StepError;
+use crate::expr::Expr;
+use crate::render::{self, Style};
+use crate::request::{Message, MessagePart, Role};
+use crate::template::{Lookup, Part, Template};
+use crate::value::Value;
+
+/// What is said.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Paragraphs.
+    Blocks(Vec<Template>),
+    /// A value by itself.
+    Value(Expr),
+}
+
+/// Parts under construction: neighbouring texts are one part.
+#[derive(Default)]
+struct Parts {
+    list: Vec<MessagePart>,
+    text: String,
+}
+
+impl Content {
+    /// The parts of the message.
+    pub fn parts(&self, scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
+        let mut parts = Parts::default();
+        match self {
+            Content::Value(expr) => parts.value(expr.evaluate(scope, None)?),
+            Content::Blocks(blocks) => {
+                for block in blocks {
+                    parts.block(block, scope)?;
+                }
+            }
+        }
+        Ok(parts.finish())
+    }
+}
+
+impl Parts {
+    fn block(&mut self, block: &Template, scope: &dyn Lookup) -> Result<(), StepError> {
+        let mut text = String::new();
+        let mut after = Vec::new();
+        for part in &block.parts {
+            let value = match part {
+                Part::Text(written) => {
+                    text.push_str(written);
+                    continue;
+                }
+                Part::Secret(_) => continue,
+                Part::Ref(reference) => reference.value(scope).map(|found| found.to_value()),
+                Part::Expr(expr) => expr.evaluate(scope, None)?,
+            };
+            match value {
+                None => text.push_str("undefined"),
+                Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => {
+                    text.push_str(&render::text(&value, Style::JavaScript));
+                }
+                Some(value) => after.push(value),
+            }
+        }
+        self.paragraph(&text);
+        after.into_iter().for_each(|value| self.value(Some(value)));
+        Ok(())
+    }
+
+    fn value(&mut self, value: Option<Value>) {
+        match value {
+            None => self.paragraph("undefined"),
+            Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => {
+                self.paragraph(&render::text(&value, Style::JavaScript));
+            }
+            Some(Value::Blob(blob)) => {
+                self.flush();
+                self.list.push(MessagePart::Image { mime: blob.mime.clone(), data: blob.data.clone() });
+            }
+            Some(value) => {
+                self.flush();
+                self.list.push(MessagePart::Text { text: fenced(&value) });
+            }
+        }
+    }
+
+    fn paragraph(&mut self, text: &str) {
+        if !text.is_empty() {
+            if !self.text.is_empty() {
+                self.text.push_str("\n\n");
+            }
+            self.text.push_str(text);
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.text.is_empty() {
+            self.list.push(MessagePart::Text { text: std::mem::take(&mut self.text) });
+        }
+    }
+
+    fn finish(mut self) -> Vec<MessagePart> {
+        self.flush();
+        self.list
+    }
+}
+
+/// A value as JSON in a code fence.
+pub fn fenced(value: &Value) -> String {
+    format!("```json\n{}\n```", render::js_pretty(value))
+}
+
+/// The texts of some parts, a blank line between them.
+pub fn text_of(parts: &[MessagePart]) -> String {
+    let texts: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| match part {
+            MessagePart::Text { text } => Some(text.as_str()),
+            MessagePart::Image { .. } => None,
+        })
+        .collect();
+    texts.join("\n\n")
+}
+
+/// A message of these parts.
+pub fn message(role: Role, parts: Vec<MessagePart>) -> Message {
+    let content = text_of(&parts);
+    let is_plain = matches!(parts.as_slice(), [] | [MessagePart::Text { .. }]);
+    Message { parts: if is_plain { Vec::new() } else { parts }, ..Message::new(role, content) }
+}

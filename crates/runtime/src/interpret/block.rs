@@ -1,0 +1,93 @@
+//! Code blocks around the code: inputs brought to their schema, outputs held to theirs.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::json;
+use flowloom_core::plan::Block;
+use flowloom_core::render;
+use flowloom_core::value::{Map, Value};
+
+/// Complaints of one check that are told.
+const MOST_COMPLAINTS: usize = 5;
+
+/// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text
+/// where text is wanted, and missing ones take their default (docs/formats/pipeline.md).
+pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
+    let Some(schema) = &block.input_schema else { return Ok(given) };
+    let mut map = given.as_map().cloned().unwrap_or_default();
+    if let Some(properties) = schema.get("properties").and_then(Value::as_map) {
+        for (name, property) in properties {
+            match (map.get(name), property.get("default")) {
+                (None, Some(default)) => {
+                    map.insert(name.clone(), default.clone());
+                }
+                (Some(value), _) => {
+                    let fitting = fit(value, property);
+                    map.insert(name.clone(), fitting);
+                }
+                (None, None) => {}
+            }
+        }
+    }
+    let whole = Value::from(map);
+    match complaints(schema, &whole) {
+        None => Ok(whole),
+        Some(complaints) => {
+            Err(StepError::new(Code::BlockInput, format!("the inputs do not fit the block: {complaints}")))
+        }
+    }
+}
+
+fn fit(value: &Value, property: &Value) -> Value {
+    let wanted = property.get("type").and_then(Value::as_str).unwrap_or_default();
+    match (wanted, value) {
+        ("number" | "integer", Value::String(text)) => {
+            let number = json::parse_value(text.trim()).ok().filter(|read| matches!(read, Value::Number(_)));
+            number.unwrap_or_else(|| value.clone())
+        }
+        ("boolean", Value::String(text)) => match text.trim() {
+            "true" | "True" => true.into(),
+            "false" | "False" => false.into(),
+            _ => value.clone(),
+        },
+        ("string", Value::List(_) | Value::Map(_)) => render::json(value).into(),
+        ("string", Value::Number(number)) => number.text().into(),
+        _ => value.clone(),
+    }
+}
+
+/// What is wrong with the output of a block that ran.
+pub(super) fn problem(block: &Block, output: Option<&Value>) -> Option<StepError> {
+    let nothing = Value::Null;
+    let output = output.unwrap_or(&nothing);
+    if let Some(field) = &block.failure
+        && let Some(error) = output.get(field)
+    {
+        let message = match error {
+            Value::String(text) => text.to_string(),
+            other => render::json(other),
+        };
+        return Some(StepError::new(Code::BlockFailed, message));
+    }
+    let complaints = complaints(block.output_schema.as_ref()?, output)?;
+    Some(StepError::new(Code::BlockOutput, format!("the output does not fit the block: {complaints}")))
+}
+
+/// What keeps `value` from matching `schema`; a schema that cannot be read holds nothing back.
+fn complaints(schema: &Value, value: &Value) -> Option<String> {
+    let is_empty = schema.as_map().is_none_or(Map::is_empty);
+    if is_empty {
+        return None;
+    }
+    let (schema, value) = (serde_json::to_value(schema).ok()?, serde_json::to_value(value).ok()?);
+    let validator = jsonschema::validator_for(&schema).ok()?;
+    let complaints: Vec<_> = validator
+        .iter_errors(&value)
+        .take(MOST_COMPLAINTS)
+        .map(|error| match error.instance_path().to_string() {
+            path if path.is_empty() => error.to_string(),
+            path => format!("{path}: {error}"),
+        })
+        .collect();
+    (!complaints.is_empty()).then(|| complaints.join("; "))
+}

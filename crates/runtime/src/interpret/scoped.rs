@@ -1,0 +1,113 @@
+//! Steps with variables of their own, what they see of the loop around them, and what the run says.
+
+use std::sync::Arc;
+
+use flowloom_core::content;
+use flowloom_core::plan::{Helper, Say, Scoped};
+use flowloom_core::request::Role;
+use flowloom_core::value::{Map, Value};
+use flowloom_core::vars::{Env, Vars};
+
+use super::{Halt, Interpreter, Place, Walked};
+
+/// A loop as its expressions see it.
+pub(super) struct Iterations {
+    finished: Arc<Vec<Value>>,
+}
+
+impl Iterations {
+    pub(super) fn new() -> Iterations {
+        Iterations { finished: Arc::default() }
+    }
+
+    /// Adds a finished one.
+    pub(super) fn push(&mut self, output: Value) {
+        Arc::make_mut(&mut self.finished).push(output);
+    }
+
+    /// The helper before iteration `index`: all that are finished, and the last of them.
+    pub(super) fn helper(&self, helper: &Helper, index: u64) -> Value {
+        let mut map = Map::new();
+        map.insert("index".into(), (index as i64).into());
+        if helper.history {
+            map.insert("self".into(), Value::List(self.finished.clone()));
+        }
+        if let Some(last) = self.finished.last() {
+            map.insert("last".into(), last.clone());
+        }
+        map.into()
+    }
+}
+
+/// Sets what a helper's names see; they are the last locals of their names.
+pub(super) fn show(helper: &Helper, value: &Value, env: &mut Env) {
+    for name in &helper.names {
+        env.locals.retain(|(local, _)| local != name);
+        env.locals.push((name.clone(), value.clone()));
+    }
+}
+
+impl Interpreter {
+    pub(super) async fn scoped(&self, scoped: &Scoped, env: &mut Env, place: &Place) -> Walked {
+        let mut vars = Vars::default();
+        for (name, value) in &scoped.provide {
+            let value = value.evaluate(env, None).map_err(|error| Halt::Failed(error, place.path.clone()))?;
+            if let Some(value) = value {
+                vars.set(name.clone(), value);
+            }
+        }
+        let mut inner = Env::of(vars);
+        inner.locals = env.locals.iter().filter(|(name, _)| scoped.sees.contains(name)).cloned().collect();
+        inner.transcript = std::mem::take(&mut env.transcript);
+        let walked = self.scoped_body(scoped, &mut inner, place).await;
+        env.transcript = std::mem::take(&mut inner.transcript);
+        walked?;
+        self.finished(place, None)?;
+        Ok(Some(given(scoped, &inner)))
+    }
+
+    async fn scoped_body(&self, scoped: &Scoped, inner: &mut Env, place: &Place) -> Result<(), Halt> {
+        // What the loop showed outside: the finished iterations.
+        let outside = scoped.helper.as_ref().and_then(|helper| {
+            let name = helper.names.first()?;
+            inner.locals.iter().find(|(local, _)| local == name).map(|(_, value)| value.clone())
+        });
+        for step in &scoped.body {
+            if let (Some(helper), Some(outside)) = (&scoped.helper, &outside)
+                && helper.history
+            {
+                show(helper, &with_current(outside, given(scoped, inner)), inner);
+            }
+            self.child(step, inner, place).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds to a conversation and to the run's text.
+    pub(super) fn say(&self, say: &Say, env: &mut Env, place: &Place) -> Walked {
+        let parts = say.content.parts(env).map_err(|error| Halt::Failed(error, place.path.clone()))?;
+        let message = content::message(say.role, parts);
+        if say.written && !message.content.is_empty() {
+            env.write(place.path.parent(), message.content.clone());
+        }
+        match &say.thread {
+            Some(thread) if say.role != Role::System => env.say(thread, message),
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+/// The output so far.
+fn given(scoped: &Scoped, inner: &Env) -> Value {
+    scoped.gives.iter().filter_map(|name| Some((name.clone(), inner.vars.get(name)?.clone()))).collect::<Map>().into()
+}
+
+/// The helper in the body: its `self` ends with this iteration as far as it has come.
+fn with_current(outside: &Value, current: Value) -> Value {
+    let mut map = outside.as_map().cloned().unwrap_or_default();
+    let mut items = map.get("self").and_then(Value::as_list).map(<[Value]>::to_vec).unwrap_or_default();
+    items.push(current);
+    map.insert("self".into(), Value::list(items));
+    map.into()
+}

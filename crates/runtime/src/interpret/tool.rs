@@ -1,0 +1,117 @@
+//! Tools: the only place that checks a model's arguments, asks for approval, calls, and answers garbage. Nothing that
+//! was not offered is ever called.
+
+use flowloom_core::args::Payload;
+use flowloom_core::error::StepError;
+use flowloom_core::path::Key;
+use flowloom_core::plan::{AgentTool, Policy, ToolEffect};
+use flowloom_core::render::{self, Style};
+use flowloom_core::request::{AskRequest, CallRequest, Request, ToolCall};
+use flowloom_core::value::Value;
+use flowloom_core::vars::Env;
+
+use super::{Halt, Interpreter, Place};
+use crate::effects::Boxed;
+
+/// What became of a tool call.
+pub(super) enum Told {
+    /// The result.
+    Result(Value),
+    /// What the model did wrong, or what the tool could not do.
+    Error(String),
+}
+
+impl Told {
+    /// As the model is told it.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Told::Result(value) => render::text(value, Style::Json),
+            Told::Error(message) => format!("Error: {message}\n Please fix your mistakes."),
+        }
+    }
+}
+
+impl Interpreter {
+    /// Calls the tool that a model asks for. What the tool cannot do is an answer too.
+    pub(super) fn tool<'a>(
+        &'a self,
+        policy: &'a Policy,
+        tools: &'a [AgentTool],
+        call: &'a ToolCall,
+        place: Place,
+    ) -> Boxed<'a, Result<Told, Halt>> {
+        Box::pin(async move {
+            let Some(tool) = tools.iter().find(|tool| tool.declaration.name == call.name) else {
+                return Ok(Told::Error(format!("Tool \"{}\" not found.", call.name)));
+            };
+            let arguments = match check_arguments(tool, &call.arguments) {
+                Ok(arguments) => arguments,
+                Err(problem) => return Ok(Told::Error(problem)),
+            };
+            if tool.needs_approval && !self.approved(policy, tool, &arguments, &place).await? {
+                return Ok(Told::Result("The user did not allow this call.".into()));
+            }
+            if let (Some(agent), ToolEffect::Function(function)) = (&self.agent, &tool.effect)
+                && let Err(error) = self.effects.functions.permit(agent, function)
+            {
+                return Ok(Told::Error(error.to_string()));
+            }
+            let request = || self.tool_request(tool, &arguments, &place);
+            match self.attempts(policy, &place, request).await {
+                Ok(output) => Ok(Told::Result(output.unwrap_or_default())),
+                Err(Halt::Failed(error, _)) => Ok(Told::Error(error.message)),
+                Err(halt) => Err(halt),
+            }
+        })
+    }
+
+    fn tool_request(&self, tool: &AgentTool, arguments: &Value, place: &Place) -> Result<Request, StepError> {
+        match &tool.effect {
+            ToolEffect::Function(function) => {
+                let payload = Payload::of(arguments.as_map().cloned().unwrap_or_default());
+                Ok(Request::Call(CallRequest { function: function.clone(), payload }))
+            }
+            ToolEffect::Http(spec) => {
+                let locals = vec![("arguments".into(), arguments.clone()), ("owner".into(), (*self.owner).into())];
+                Ok(Request::Http(spec.request(&Env { locals, ..Env::default() }, place.text)?))
+            }
+            ToolEffect::Client => {
+                let question = format!("{} {}", tool.declaration.name, render::json(arguments));
+                Ok(Request::Ask(AskRequest { question, schema: None }))
+            }
+        }
+    }
+
+    /// Asks a person about one call with exactly these arguments.
+    async fn approved(
+        &self,
+        policy: &Policy,
+        tool: &AgentTool,
+        arguments: &Value,
+        place: &Place,
+    ) -> Result<bool, Halt> {
+        let question = format!("Allow {} with {}?", tool.declaration.name, render::json(arguments));
+        let schema = Some(Value::map([("type", Value::from("boolean"))]));
+        let at = place.at(place.path.child(&Key::nth("approval", 1)));
+        let ask = || Ok(Request::Ask(AskRequest { question: question.clone(), schema: schema.clone() }));
+        let answer = self.attempts(policy, &at, ask).await?;
+        Ok(answer.and_then(|answer| answer.as_bool()).unwrap_or(false))
+    }
+}
+
+/// The arguments as an object that has what the declaration requires; else what is wrong with them.
+fn check_arguments(tool: &AgentTool, arguments: &Value) -> Result<Value, String> {
+    let read = match arguments {
+        Value::String(text) => flowloom_core::json::read_lenient(text).unwrap_or_else(|| arguments.clone()),
+        Value::Null => Value::map::<&str>([]),
+        other => other.clone(),
+    };
+    let Some(given) = read.as_map() else {
+        return Err(format!("The arguments must be an object, not {}.", read.kind()));
+    };
+    let required = tool.declaration.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
+    match required.iter().filter_map(Value::as_str).find(|name| !given.contains_key(*name)) {
+        Some(name) => Err(format!("The argument {name} is missing.")),
+        None => Ok(read.clone()),
+    }
+}

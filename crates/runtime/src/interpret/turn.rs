@@ -1,0 +1,134 @@
+//! A conversation that several steps carry on: one answer of a model, and the calls it asks for.
+
+use std::sync::Arc;
+
+use flowloom_core::path::Key;
+use flowloom_core::plan::{Router, Step, Tools, Turn};
+use flowloom_core::request::{Message, Request, Role, ToolCall};
+use flowloom_core::value::Value;
+use flowloom_core::vars::Env;
+
+use super::agent::read_answer;
+use super::{Halt, Interpreter, Place, Walked};
+use crate::scope;
+
+/// Where an answer wants to go.
+enum Next {
+    /// There.
+    To(Arc<str>),
+    /// Nowhere.
+    Unsaid,
+    /// To a place that does not exist: what to tell the model, under the id of its call.
+    Wrong(Vec<ToolCall>, String),
+}
+
+impl Interpreter {
+    pub(super) async fn turn(&self, step: &Step, turn: &Turn, env: &mut Env, place: &Place) -> Walked {
+        let failed = |error| Halt::Failed(error, place.path.clone());
+        let (mut request, new) = self.generate_request(&turn.generate, env, place).map_err(failed)?;
+        let routing = turn.router.iter().flat_map(|router| &router.tools);
+        request.tools = turn.tools.iter().map(|tool| &tool.declaration).chain(routing).cloned().collect();
+        let retries = turn.router.as_ref().map_or(0, |router| router.retries);
+        for round in 0..=retries {
+            let at = place.at(place.path.child(&Key::nth("turn", 1)).iteration(u64::from(round)));
+            let output = self.attempts(&step.policy, &at, || Ok(Request::Generate(request.clone()))).await?;
+            let (text, asked) = read_answer(output);
+            let text = text.unwrap_or_default();
+            let (routes, calls) = split(turn.router.as_ref(), asked);
+            let next = match next(turn.router.as_ref(), routes) {
+                Next::Wrong(wrong, told) if round < retries => {
+                    request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });
+                    for call in wrong {
+                        let message = Message::new(Role::Tool, told.clone());
+                        request.messages.push(Message { tool_call_id: Some(call.id), ..message });
+                    }
+                    continue;
+                }
+                Next::To(next) => Some(next),
+                Next::Unsaid | Next::Wrong(..) => None,
+            };
+            if let Some(thread) = &turn.generate.thread {
+                new.into_iter().for_each(|message| env.say(thread, message));
+                // An agent that only shows the way says nothing.
+                if !text.is_empty() || !calls.is_empty() {
+                    let answer = Message::new(Role::Assistant, text.as_str());
+                    env.say(thread, Message { tool_calls: calls.clone(), ..answer });
+                }
+            }
+            let output = Value::map([
+                ("text", Value::from(text)),
+                ("tool_calls", calls_value(&calls)),
+                ("next", next.map_or(Value::Null, |next| (*next).into())),
+            ]);
+            self.finished(place, None)?;
+            return Ok(Some(output));
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn tools(&self, step: &Step, tools: &Tools, env: &mut Env, place: &Place) -> Walked {
+        let calls = match env.thread(&tools.thread).messages().last() {
+            Some(last) if last.role == Role::Assistant => last.tool_calls.clone(),
+            _ => Vec::new(),
+        };
+        let called = calls.iter().enumerate().map(|(index, call)| {
+            let at = place.at(place.path.child(&Key::nth("tool", 1)).iteration(index as u64));
+            self.tool(&step.policy, &tools.tools, call, at)
+        });
+        let told = scope::all(called).await;
+        let mut results = Vec::new();
+        for (call, told) in calls.iter().zip(told) {
+            let text = told?.text();
+            results.push(Value::map([
+                ("name", call.name.as_str().into()),
+                ("args", call.arguments.clone()),
+                ("result", text.as_str().into()),
+            ]));
+            let message = Message::new(Role::Tool, text);
+            env.say(&tools.thread, Message { tool_call_id: Some(call.id.clone()), ..message });
+        }
+        let last = calls.last().map_or(Value::Null, |call| call.name.as_str().into());
+        self.finished(place, None)?;
+        Ok(Some(Value::map([("tool", last), ("results", Value::list(results))])))
+    }
+}
+
+fn calls_value(calls: &[ToolCall]) -> Value {
+    let call = |call: &ToolCall| {
+        Value::map([
+            ("id", Value::from(call.id.as_str())),
+            ("name", call.name.as_str().into()),
+            ("args", call.arguments.clone()),
+        ])
+    };
+    Value::list(calls.iter().map(call).collect())
+}
+
+/// The calls that show the way, and the others.
+fn split(router: Option<&Router>, calls: Vec<ToolCall>) -> (Vec<ToolCall>, Vec<ToolCall>) {
+    let Some(router) = router else { return (Vec::new(), calls) };
+    calls.into_iter().partition(|call| router.tools.iter().any(|tool| tool.name == call.name))
+}
+
+/// Where the last call that shows the way wants to go. The `end` tool names no place and means the end.
+fn next(router: Option<&Router>, routes: Vec<ToolCall>) -> Next {
+    let (Some(router), Some(last)) = (router, routes.last()) else { return Next::Unsaid };
+    let named = last.arguments.as_map().and_then(|map| map.values().find_map(Value::as_str));
+    let named = match (last.name.as_str(), named) {
+        ("end", _) => "END",
+        (_, Some(named)) => named,
+        (_, None) => "",
+    };
+    let exact = router.destinations.iter().find(|place| &***place == named);
+    let found = exact.or_else(|| router.destinations.iter().find(|place| place.eq_ignore_ascii_case(named)));
+    match found {
+        Some(place) => Next::To(place.clone()),
+        None if last.name == "end" => Next::To("END".into()),
+        None => {
+            let places = router.destinations.join(", ");
+            let told =
+                format!("Error: there is no {named:?} to go to; choose one of: {places}.\n Please fix your mistakes.");
+            Next::Wrong(routes, told)
+        }
+    }
+}
