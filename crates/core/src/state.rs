@@ -51,6 +51,8 @@ pub struct StepState {
     pub output: Option<Value>,
     /// The last failure.
     pub error: Option<StepError>,
+    /// Why it did not run.
+    pub reason: Option<Arc<str>>,
     /// The first failure, which a step that was retried in vain reports.
     pub first_error: Option<StepError>,
     /// Attempts so far.
@@ -171,8 +173,9 @@ impl RunState {
                 step.phase = if matches!(then, AfterFailure::Retry(_)) { Phase::Running } else { Phase::Failed };
                 step.finished_at = Some(record.at);
             }
-            Event::StepSkipped { .. } => {
+            Event::StepSkipped { reason } => {
                 step.phase = Phase::Skipped;
+                step.reason = Some(reason.as_str().into());
                 step.finished_at = Some(record.at);
             }
             Event::StepAborted { .. } => {
@@ -210,6 +213,7 @@ impl RunState {
                 target: None,
                 output: None,
                 error: None,
+                reason: None,
                 first_error: None,
                 attempts: 0,
                 started_at: record.at,

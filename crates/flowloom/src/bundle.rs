@@ -49,6 +49,7 @@ impl Bundle {
             functions: configured.clone(),
             configured,
             source_bytes: u64::MAX,
+            ..Sources::default()
         }
     }
 }

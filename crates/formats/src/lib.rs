@@ -5,6 +5,8 @@
 
 pub mod detect;
 pub mod flow;
+pub mod graph;
+pub mod pipeline;
 mod problems;
 mod reader;
 pub mod schema;
@@ -30,6 +32,10 @@ pub struct Sources {
     pub functions: Vec<String>,
     /// Functions that the configuration declares; they take the place of built-in ones.
     pub configured: Vec<String>,
+    /// Whether a graph's edges that lead nowhere are left out with a warning.
+    pub is_lenient: bool,
+    /// The address below which the tools of a graph's agents are, for example `https://example.org/api`.
+    pub tools_base: Option<String>,
     /// Largest file that is read, in bytes.
     pub source_bytes: u64,
 }
@@ -76,7 +82,9 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
     let plan = match format {
         Format::Flow => flow::compile(entry, text, &mut problems),
         Format::Steps => steps::compile(entry, text, sources, &mut problems),
-        Format::Markdown | Format::Pipeline | Format::Graph => {
+        Format::Pipeline => pipeline::compile(entry, text, sources, &mut problems),
+        Format::Graph => graph::compile(entry, text, sources, &mut problems),
+        Format::Markdown => {
             let message = format!("this version does not run {} definitions yet", format.name());
             problems.error(Code::UnknownFormat, Span::default(), message);
             None
@@ -87,9 +95,11 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
 }
 
 /// The result of a run of `plan` that left `env` behind.
-pub fn present(plan: &Plan, state: &RunState, _env: &Env) -> Presented {
+pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     match plan.format {
         Format::Steps => steps::present(plan, state),
-        Format::Flow | Format::Markdown | Format::Pipeline | Format::Graph => flow::present(plan, state),
+        Format::Pipeline => pipeline::present(plan, state, env),
+        Format::Graph => graph::present(plan, state, env),
+        Format::Flow | Format::Markdown => flow::present(plan, state),
     }
 }

@@ -4,6 +4,7 @@
 mod compare;
 mod expectation;
 mod flow;
+mod graph;
 mod steps;
 mod world;
 
@@ -81,6 +82,7 @@ impl Case {
         match self.kind() {
             Kind::Flow => flow::judge(&self.content, expectation, &mut judge),
             Kind::StepsRun => steps::judge_run(&self.content, expectation, &mut judge),
+            Kind::Graph => graph::judge(&self.content, expectation, &mut judge),
             Kind::StepsPage => steps::judge_page(&self.content, expectation, &mut judge),
             Kind::Unknown(kind) => judge.fail(format!("the kind {kind:?} is not known")),
         }
@@ -92,6 +94,7 @@ impl Case {
         let text = |key: &str| self.content.get(key).and_then(Value::as_str).unwrap_or_default();
         match (text("system"), text("kind")) {
             ("", "") if self.content.get("flow").is_some() => Kind::Flow,
+            ("agent-graph", "graph-run") => Kind::Graph,
             ("agentos-workflow", "workflow-run") => Kind::StepsRun,
             ("agentos-workflow", "workflow-runs") => Kind::StepsPage,
             (system, kind) => Kind::Unknown(format!("{system} {kind}").trim().to_owned()),
@@ -130,6 +133,7 @@ impl Case {
 
 enum Kind {
     Flow,
+    Graph,
     StepsRun,
     StepsPage,
     Unknown(String),

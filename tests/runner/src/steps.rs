@@ -43,7 +43,13 @@ fn check(case: &Value) -> Compiled {
     let functions: Vec<String> =
         steps.iter().filter_map(|step| step.get("functionId")?.as_str()).map(str::to_owned).collect();
     let files = [("steps.json".to_owned(), render::json(&definition).into_bytes())].into();
-    let sources = Sources { files, functions: functions.clone(), configured: functions, source_bytes: 1 << 20 };
+    let sources = Sources {
+        files,
+        functions: functions.clone(),
+        configured: functions,
+        source_bytes: 1 << 20,
+        ..Sources::default()
+    };
     compile("steps.json", &sources, Some(Format::Steps))
 }
 

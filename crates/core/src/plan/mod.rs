@@ -14,7 +14,7 @@ use crate::expr::{Expr, Script};
 use crate::http::HttpSpec;
 use crate::limits::Limits;
 use crate::path::Key;
-use crate::request::Message;
+use crate::request::{Message, Role};
 use crate::template::{Template, TextRules};
 use crate::value::{Map, Value};
 use crate::vars::{Env, Vars};
@@ -77,7 +77,7 @@ pub struct Plan {
     pub limits: Limits,
     /// Functions that it calls by name, for checks before the run; each with the place of its first call.
     pub functions: Vec<(Arc<str>, Span)>,
-    /// The conversation that starts with the input `messages`, a list of `{role, content}`.
+    /// The conversation that starts with the input `messages`, a list of `{role, content}`, or `message`, a text.
     pub thread: Option<Arc<str>>,
     /// Its steps.
     pub root: Step,
@@ -91,6 +91,9 @@ impl Plan {
             let said = inputs.get("messages").map(crate::render::json).unwrap_or_default();
             let said: Vec<Message> = serde_json::from_str(&said).unwrap_or_default();
             said.into_iter().for_each(|message| env.say(thread, message));
+            if let Some(text) = inputs.get("message").and_then(Value::as_str) {
+                env.say(thread, Message::new(Role::User, text));
+            }
         }
         env
     }
@@ -295,8 +298,8 @@ pub enum Kind {
     Scrape(Scrape),
     /// Calls a function.
     Call(Call),
-    /// Runs a Python block.
-    Python(Block),
+    /// Runs a block.
+    Block(Block),
     /// Reads or writes the owner's memory.
     Memory(MemoryStep),
     /// Asks a person and waits.
@@ -335,7 +338,7 @@ impl Kind {
             | Kind::Http(_)
             | Kind::Scrape(_)
             | Kind::Call(_)
-            | Kind::Python(_)
+            | Kind::Block(_)
             | Kind::Memory(_)
             | Kind::Ask { .. }
             | Kind::Wait { .. } => Vec::new(),
@@ -351,7 +354,7 @@ impl Kind {
                 | Kind::Http(_)
                 | Kind::Scrape(_)
                 | Kind::Call(_)
-                | Kind::Python(_)
+                | Kind::Block(_)
                 | Kind::Memory(_)
                 | Kind::Ask { .. }
                 | Kind::Wait { .. }
@@ -380,7 +383,7 @@ impl Kind {
             Kind::Http(_) => "http",
             Kind::Scrape(_) => "scrape",
             Kind::Call(_) => "call",
-            Kind::Python(_) => "python",
+            Kind::Block(_) => "block",
             Kind::Memory(_) => "memory",
             Kind::Ask { .. } => "ask",
             Kind::Wait { .. } => "wait",

@@ -217,10 +217,12 @@ pub enum ToolEffect {
 
 /// One answer of a model with tools, in a conversation that other steps go on with.
 ///
-/// The output is `{text, tool_calls, next}`: what it said, what it wants called (the routing tools left out), and where
+/// The output is `{agent, text, tool_calls, next}`: who spoke, what it said, what it wants called (the routing tools left out), and where
 /// it wants to go. Only what it said and wants called is added to the conversation.
 #[derive(Clone, Debug)]
 pub struct Turn {
+    /// Who speaks.
+    pub name: Arc<str>,
     /// The call.
     pub generate: Generate,
     /// Tools it is offered; a [`Kind::Tools`] step calls them.
@@ -250,21 +252,35 @@ pub struct Tools {
     pub tools: Vec<AgentTool>,
 }
 
-/// A Python block.
+/// A block: code or a prompt, with inputs and an output that are held to schemas.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Source with `execute(inputs, context)`.
-    pub source: Arc<str>,
-    /// Its inputs.
+    /// Its id in reports.
+    pub id: Arc<str>,
+    /// What runs.
+    pub code: BlockCode,
+    /// Its inputs: an object.
     pub inputs: Data,
     /// JSON Schema of the inputs, to which they are brought as far as possible.
     pub input_schema: Option<Value>,
     /// JSON Schema of the output.
     pub output_schema: Option<Value>,
-    /// Whether it may be run again after a crash.
-    pub effect: EffectClass,
     /// A field that means failure when the output has it, whatever it holds.
     pub failure: Option<Arc<str>>,
+}
+
+/// What a block runs.
+#[derive(Clone, Debug)]
+pub enum BlockCode {
+    /// Python, in the sandbox.
+    Python {
+        /// Source with `execute(inputs, context)`.
+        source: Arc<str>,
+        /// Whether it may be run again after a crash.
+        effect: EffectClass,
+    },
+    /// A model call whose templates see the inputs as `inputs`.
+    Prompt(Box<Generate>),
 }
 
 /// A page to read.

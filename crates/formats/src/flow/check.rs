@@ -95,7 +95,7 @@ fn visit(step: &Step, see: &mut dyn FnMut(&Template, Place)) {
         | Kind::Assign(_)
         | Kind::Fail { .. }
         | Kind::Call(_)
-        | Kind::Python(_)
+        | Kind::Block(_)
         | Kind::Memory(_)
         | Kind::Ask { .. }
         | Kind::Wait { .. } => {}

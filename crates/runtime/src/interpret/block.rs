@@ -1,11 +1,16 @@
-//! Code blocks around the code: inputs brought to their schema, outputs held to theirs.
+//! Blocks around what they run: inputs brought to their schema, outputs held to theirs.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::json;
 use flowloom_core::plan::Block;
-use flowloom_core::render;
+use flowloom_core::render::{self, Style};
+use flowloom_core::template::{Missing, TextRules};
 use flowloom_core::value::{Map, Value};
+
+/// How inputs become text in a prompt: what is not text is JSON, and what is not an input stays as it is written.
+pub(super) const PROMPT_RULES: TextRules =
+    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::Json, keeps_type: false };
 
 /// Complaints of one check that are told.
 const MOST_COMPLAINTS: usize = 5;

@@ -10,7 +10,8 @@ use flowloom_core::event::{AfterFailure, Event};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{
-    Block, Call, EffectClass, Generate, Kind, MemoryOperation, MemoryStep, OnError, Policy, RetryRule, Scrape, Step,
+    Block, BlockCode, Call, EffectClass, Generate, Kind, MemoryOperation, MemoryStep, OnError, Policy, RetryRule,
+    Scrape, Step,
 };
 use flowloom_core::render::{self, Style};
 use flowloom_core::request::{
@@ -45,7 +46,7 @@ impl Interpreter {
         match &step.kind {
             Kind::Scrape(scrape) => Box::pin(self.scraped(step, scrape, env, place)).await,
             Kind::Generate(generate) => self.asked(step, generate, env, place).await,
-            Kind::Python(block) => self.block(step, block, env, place).await,
+            Kind::Block(block) => self.block(step, block, env, place).await,
             _ => self.single(step, env, place).await,
         }
     }
@@ -197,18 +198,7 @@ impl Interpreter {
             Kind::Http(spec) => Ok(Request::Http(spec.request(env, place.text)?)),
             Kind::Scrape(scrape) => self.scrape_request(scrape, env, place),
             Kind::Call(call) => Ok(Request::Call(call_request(call, env, place)?)),
-            Kind::Python(block) => {
-                let inputs = block::inputs(block, block.inputs.resolve(env, place.text)?)?;
-                let user = env.lookup("user").cloned().unwrap_or_default();
-                let memory = env.lookup("memory").cloned().unwrap_or_default();
-                Ok(Request::Python(PythonRequest {
-                    source: block.source.clone(),
-                    inputs,
-                    user,
-                    memory,
-                    class: block.effect,
-                }))
-            }
+            Kind::Block(block) => self.block_request(block, env, place),
             Kind::Memory(step) => memory_request(step, env, place),
             Kind::Ask { question, schema } => {
                 let question = no_secrets(question.resolve(env, place.text)?)?;
@@ -230,6 +220,23 @@ impl Interpreter {
             | Kind::Tools(_)
             | Kind::Say(_)
             | Kind::Assign(_) => Err(StepError::new(Code::StepRefused, "a composite is not an effect")),
+        }
+    }
+
+    fn block_request(&self, block: &Block, env: &Env, place: &Place) -> Result<Request, StepError> {
+        let inputs = block::inputs(block, block.inputs.resolve(env, place.text)?)?;
+        match &block.code {
+            BlockCode::Python { source, effect } => {
+                let user = env.lookup("user").cloned().unwrap_or_default();
+                let memory = env.lookup("memory").cloned().unwrap_or_default();
+                Ok(Request::Python(PythonRequest { source: source.clone(), inputs, user, memory, class: *effect }))
+            }
+            BlockCode::Prompt(generate) => {
+                let mut inner = env.clone();
+                inner.locals.push(("inputs".into(), inputs));
+                let place = Place { text: block::PROMPT_RULES, ..place.clone() };
+                Ok(Request::Generate(self.generate_request(generate, &inner, &place)?.0))
+            }
         }
     }
 

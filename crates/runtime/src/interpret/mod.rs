@@ -208,7 +208,7 @@ impl Interpreter {
             | Kind::Http(_)
             | Kind::Scrape(_)
             | Kind::Call(_)
-            | Kind::Python(_)
+            | Kind::Block(_)
             | Kind::Memory(_)
             | Kind::Ask { .. }
             | Kind::Wait { .. } => self.leaf(step, env, place).await,

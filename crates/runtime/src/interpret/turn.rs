@@ -56,6 +56,7 @@ impl Interpreter {
                 }
             }
             let output = Value::map([
+                ("agent", Value::from(&*turn.name)),
                 ("text", Value::from(text)),
                 ("tool_calls", calls_value(&calls)),
                 ("next", next.map_or(Value::Null, |next| (*next).into())),

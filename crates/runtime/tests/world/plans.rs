@@ -162,7 +162,15 @@ fn talk() -> Step {
         "conversation",
         Kind::Machine(Machine {
             nodes: vec![
-                step("speaker", Kind::Turn(Turn { generate, tools: vec![add.clone()], router: Some(router) })),
+                step(
+                    "speaker",
+                    Kind::Turn(Turn {
+                        name: "speaker".into(),
+                        generate,
+                        tools: vec![add.clone()],
+                        router: Some(router),
+                    }),
+                ),
                 step("hands", Kind::Tools(Tools { thread: "chat".into(), tools: vec![add] })),
             ],
             entry: 0,
@@ -243,12 +251,12 @@ fn subflow() -> Step {
 fn python(key: &str) -> Step {
     step(
         key,
-        Kind::Python(Block {
-            source: "code".into(),
+        Kind::Block(Block {
+            id: "block".into(),
+            code: BlockCode::Python { source: "code".into(), effect: EffectClass::AtLeastOnce },
             inputs: Data::Map(vec![("last".into(), Data::Text(text("last")))]),
             input_schema: None,
             output_schema: None,
-            effect: EffectClass::AtLeastOnce,
             failure: Some("error".into()),
         }),
     )

@@ -1,0 +1,166 @@
+//! The agents of a graph: from the file itself, or from folders `agents/NAME/` with `systemPrompt.md` and
+//! `jsonSchema.json` beside it.
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Span;
+use flowloom_core::http::{Body, HttpSpec};
+use flowloom_core::json::{Node, parse_value};
+use flowloom_core::plan::{AgentTool, ToolEffect};
+use flowloom_core::request::ToolDeclaration;
+use flowloom_core::template::{Data, Part, Ref, Template};
+use flowloom_core::value::Value;
+
+use crate::{Problems, Sources};
+
+/// An agent.
+#[derive(Clone, Debug)]
+pub(super) struct Agent {
+    pub(super) id: String,
+    pub(super) prompt: String,
+    pub(super) model: Option<String>,
+    pub(super) tools: Vec<AgentTool>,
+}
+
+/// Every agent that is known.
+pub(super) struct Agents {
+    list: Vec<Agent>,
+    base: Option<String>,
+}
+
+impl Agents {
+    pub(super) fn load(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> Agents {
+        let mut agents = Agents { list: Vec::new(), base: sources.tools_base.clone() };
+        let embedded = root.get("agents").or_else(|| root.get("workflow")?.get("agents"));
+        for node in embedded.and_then(Node::items).unwrap_or_default() {
+            agents.add(&node.to_value(), None, None, node.span, problems);
+        }
+        let schemas = sources.files.iter().filter(|(path, _)| *path != file && path.ends_with("/jsonSchema.json"));
+        for (path, bytes) in schemas {
+            let folder = path.trim_end_matches("/jsonSchema.json");
+            let prompt = sources.files.get(&format!("{folder}/systemPrompt.md"));
+            let prompt = prompt.map(|bytes| without_line_numbers(&String::from_utf8_lossy(bytes)));
+            let name = folder.rsplit('/').next().unwrap_or(folder).to_owned();
+            match parse_value(&String::from_utf8_lossy(bytes)) {
+                Ok(value) => agents.add(&value, Some(name), prompt, Span::default(), problems),
+                Err(error) => {
+                    let message = format!("{path}: {}", error.message);
+                    problems.error(Code::JsonSyntax, Span::default(), message);
+                }
+            }
+        }
+        agents
+    }
+
+    fn add(
+        &mut self,
+        value: &Value,
+        name: Option<String>,
+        prompt: Option<String>,
+        span: Span,
+        problems: &mut Problems,
+    ) {
+        let text = |keys: &[&str]| keys.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned);
+        let name = text(&["name"]).or(name);
+        let Some(id) = text(&["id", "agentId", "agent_id"]).or_else(|| name.clone()) else {
+            problems.error(Code::MissingKey, span, "an agent has no \"id\"");
+            return;
+        };
+        let tools = value.get("tools").and_then(Value::as_list).unwrap_or_default();
+        let prompt = prompt.or_else(|| text(&["systemPrompt", "system_prompt"])).unwrap_or_default();
+        let model = text(&["model", "llmModelId", "llm_model_id"]);
+        let tools = tools.iter().filter_map(|tool| self.tool(tool, span, problems)).collect();
+        if let Some(name) = name.filter(|name| *name != id) {
+            let alias = Agent { id: name, prompt: prompt.clone(), model: model.clone(), tools };
+            self.list.push(Agent { id, ..alias.clone() });
+            self.list.push(alias);
+            return;
+        }
+        self.list.push(Agent { id, prompt, model, tools });
+    }
+
+    /// A tool; older records wrap what a model sees once more.
+    fn tool(&self, tool: &Value, span: Span, problems: &mut Problems) -> Option<AgentTool> {
+        let mut function = tool;
+        while let Some(inner) = function.get("function").filter(|inner| inner.as_map().is_some()) {
+            function = inner;
+        }
+        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let Some(name) = text(function, "name").or_else(|| text(tool, "tool_name")) else {
+            problems.error(Code::MissingKey, span, "a tool of an agent has no \"name\"");
+            return None;
+        };
+        let mut parameters = function.get("parameters").cloned().unwrap_or_default();
+        while let Some(inner) = parameters.get("function").and_then(|inner| inner.get("parameters")) {
+            parameters = inner.clone();
+        }
+        let field = |keys: &[&str]| keys.iter().find_map(|key| text(tool, key).or_else(|| text(function, key)));
+        let effect = if field(&["execution_location", "executionLocation"]).as_deref() == Some("client") {
+            ToolEffect::Client
+        } else {
+            match field(&["internalApiPath", "internal_api_path"]) {
+                Some(path) => ToolEffect::Http(Box::new(self.request(&path))),
+                None => {
+                    ToolEffect::Function(field(&["functionId", "function_id"]).unwrap_or_else(|| name.clone()).into())
+                }
+            }
+        };
+        let description = field(&["description", "description_for_llm"]).unwrap_or_default();
+        let needs_approval = tool.get("needsApproval").is_some_and(Value::is_truthy);
+        Some(AgentTool { declaration: ToolDeclaration { name, description, parameters }, effect, needs_approval })
+    }
+
+    /// The arguments as JSON to a path below the base address of tools.
+    fn request(&self, path: &str) -> HttpSpec {
+        let base = self.base.as_deref().unwrap_or("http://localhost").trim_end_matches('/');
+        let arguments = Ref { name: "arguments".into(), path: Vec::new(), source: "arguments".into() };
+        let owner = Ref { name: "owner".into(), path: Vec::new(), source: "owner".into() };
+        HttpSpec {
+            method: Template::literal("POST"),
+            url: Template::literal(&format!("{base}/{}", path.trim_start_matches('/'))),
+            headers: vec![(Template::literal("X-User-Id"), Template { parts: vec![Part::Ref(owner)] })],
+            body: Body::JsonValue(Data::Text(Template { parts: vec![Part::Ref(arguments)] })),
+        }
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Agent> {
+        self.list.iter().find(|agent| agent.id == id)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|agent| agent.id.as_str())
+    }
+
+    /// Whether no agent is known at all: then a graph runs with agents that know only where they can go.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Every tool of every agent, each once.
+    pub(super) fn tools<'a>(&'a self, agents: impl Iterator<Item = &'a str>) -> Vec<AgentTool> {
+        let mut all: Vec<AgentTool> = Vec::new();
+        for tool in agents.filter_map(|id| self.get(id)).flat_map(|agent| &agent.tools) {
+            if !all.iter().any(|known| known.declaration.name == tool.declaration.name) {
+                all.push(tool.clone());
+            }
+        }
+        all
+    }
+}
+
+/// Some prompts were pasted with the numbers of their lines (`12|text`).
+fn without_line_numbers(text: &str) -> String {
+    let number =
+        |line: &str| line.split_once('|').is_some_and(|(n, _)| !n.is_empty() && n.trim().parse::<u32>().is_ok());
+    let has_numbers = text.lines().filter(|line| !line.trim().is_empty()).all(number) && !text.trim().is_empty();
+    if !has_numbers {
+        return text.to_owned();
+    }
+    text.lines().map(|line| line.split_once('|').map_or(line, |(_, rest)| rest)).collect::<Vec<_>>().join("\n")
+}
+
+/// Names as they are shared with the plan.
+pub(super) fn shared(text: &str) -> Arc<str> {
+    text.into()
+}

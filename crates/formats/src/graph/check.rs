@@ -1,0 +1,135 @@
+//! What is wrong with a graph as a whole: all that langgraph refuses, and what makes a conversation go nowhere.
+
+use std::collections::HashSet;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::did_you_mean;
+
+use super::agents::Agents;
+use super::{AGENTS, Condition, Graph, GraphNode, NodeType};
+use crate::Problems;
+
+pub(super) fn check(graph: &Graph<'_>, agents: &Agents, problems: &mut Problems) {
+    unique(graph, problems);
+    graph.nodes.iter().for_each(|node| agent(node, agents, problems));
+    for index in 0..graph.nodes.len() {
+        edges_of(graph, index, problems);
+        executor(graph, index, agents, problems);
+    }
+    reachable(graph, problems);
+    way_out(graph, problems);
+}
+
+fn unique(graph: &Graph<'_>, problems: &mut Problems) {
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let earlier = &graph.nodes[..index];
+        if earlier.iter().any(|other| other.id == node.id) {
+            problems.error(Code::DuplicateName, node.span, format!("there are several nodes with the id {}", node.id));
+        } else if earlier.iter().any(|other| other.name == node.name) {
+            let message = format!("there are several nodes named {:?}; agents choose where to go by name", node.name);
+            problems.warn(Code::DuplicateName, node.span, message);
+        }
+    }
+}
+
+fn agent(node: &GraphNode<'_>, agents: &Agents, problems: &mut Problems) {
+    let Some((id, span)) = node.agent else {
+        if node.kind == NodeType::Agent {
+            let message = format!("the node {} has no agent", node.name);
+            problems.error(Code::UnknownAgent, node.span, message).help = Some("give it an \"agentId\"".into());
+        }
+        return;
+    };
+    if agents.get(id).is_some() || node.kind != NodeType::Agent {
+        return;
+    }
+    let message = format!("the agent {id} of the node {} does not exist", node.name);
+    let place =
+        format!("put it into {AGENTS}NAME/ (systemPrompt.md and jsonSchema.json) or into \"agents\" of this file");
+    if agents.is_empty() {
+        let message = format!("{message}; it runs without instructions or tools of its own");
+        problems.warn(Code::UnknownAgent, span, message).help = Some(place);
+        return;
+    }
+    let diagnostic = problems.error(Code::UnknownAgent, span, message);
+    diagnostic.help = Some(match did_you_mean(id, agents.ids()) {
+        Some(meant) => format!("did you mean {meant:?}? or {place}"),
+        None => place,
+    });
+}
+
+/// Conditions of a node's edges must tell them apart.
+fn edges_of(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
+    let node = &graph.nodes[index];
+    let mut seen: Vec<String> = Vec::new();
+    let mut always = 0;
+    for edge in graph.edges.iter().filter(|edge| edge.from == index) {
+        match edge.condition {
+            Condition::Always => {
+                always += 1;
+                if always == 2 {
+                    let message = format!("{} has two ALWAYS edges; only the first is ever taken", node.name);
+                    problems.error(Code::TwoAlways, edge.span, message);
+                }
+            }
+            Condition::Value(value) => {
+                let value = value.to_lowercase();
+                if seen.contains(&value) {
+                    let message = format!("{} has two edges for {value:?}; only the first is ever taken", node.name);
+                    problems.error(Code::DuplicateCondition, edge.span, message);
+                }
+                seen.push(value);
+            }
+        }
+    }
+}
+
+/// An agent with tools needs an edge to something that runs them.
+fn executor(graph: &Graph<'_>, index: usize, agents: &Agents, problems: &mut Problems) {
+    let node = &graph.nodes[index];
+    let tools = node.agent.and_then(|(id, _)| agents.get(id)).map_or(0, |agent| agent.tools.len());
+    let mut targets = graph.edges.iter().filter(|edge| edge.from == index).filter_map(|edge| edge.to);
+    if tools > 0 && !targets.any(|to| graph.nodes[to].kind == NodeType::Executor) {
+        let message =
+            format!("the agent of {} has tools, and no edge leads to a TOOL_EXECUTOR that runs them", node.name);
+        problems.warn(Code::NoExecutor, node.span, message).help =
+            Some("add an edge with the conditionValue \"tool_executor\"".into());
+    }
+}
+
+/// Nodes that can be reached from `start`, going along edges as `next` says.
+fn closure(starts: Vec<usize>, next: impl Fn(usize) -> Vec<usize>) -> HashSet<usize> {
+    let mut reached: HashSet<usize> = starts.iter().copied().collect();
+    let mut open = starts;
+    while let Some(at) = open.pop() {
+        for to in next(at) {
+            if reached.insert(to) {
+                open.push(to);
+            }
+        }
+    }
+    reached
+}
+
+fn reachable(graph: &Graph<'_>, problems: &mut Problems) {
+    let next = |at: usize| graph.edges.iter().filter(|edge| edge.from == at).filter_map(|edge| edge.to).collect();
+    let reached = closure(vec![graph.entry], next);
+    for (_, node) in graph.nodes.iter().enumerate().filter(|(index, _)| !reached.contains(index)) {
+        let message = format!("nothing leads to {} ({})", node.name, node.id);
+        problems.warn(Code::Unreachable, node.span, message);
+    }
+}
+
+/// A conversation must be able to end: somewhere an edge to the end, or an agent without edges.
+fn way_out(graph: &Graph<'_>, problems: &mut Problems) {
+    let has_end = graph.edges.iter().any(|edge| edge.to.is_none());
+    let ends_itself = (0..graph.nodes.len()).any(|index| {
+        let is_agent = graph.nodes[index].kind == NodeType::Agent;
+        is_agent && !graph.edges.iter().any(|edge| edge.from == index && edge.condition == Condition::Always)
+    });
+    if !has_end && !ends_itself && !graph.nodes.is_empty() {
+        let message = "no edge leads to the end, and every node goes on by itself; the run will reach its step limit";
+        problems.warn(Code::NoWayOut, graph.nodes[graph.entry].span, message).help =
+            Some("add an edge with \"targetNodeId\": null".into());
+    }
+}

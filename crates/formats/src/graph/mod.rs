@@ -1,0 +1,252 @@
+//! `graph`: 2nChat's agent graphs (docs/formats/graph.md).
+//!
+//! Nodes are agents or the executor of their tools; edges say where the conversation goes from a node. Agents stand in
+//! the file, or in folders below `agents/` beside it. Definitions also come as rows of the tables that hold them.
+
+mod agents;
+mod check;
+mod present;
+mod rows;
+mod steps;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::json::{Node, NodeKind, parse_node};
+use flowloom_core::limits::Limits;
+use flowloom_core::plan::{Format, Inputs, Plan};
+use flowloom_core::render::Style;
+use flowloom_core::template::{Missing, TextRules};
+use flowloom_core::value::Map;
+
+use crate::reader::{Fields, read_json};
+use crate::{Problems, Sources};
+use agents::Agents;
+
+pub use present::present;
+
+/// How values become text in a graph: only requests of tools have references.
+pub const RULES: TextRules =
+    TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Json, keeps_type: true };
+
+/// Nodes that one user turn runs at most, the executor included.
+pub const MAX_STEPS: u64 = 15;
+
+/// Longest run, in milliseconds.
+pub const TIMEOUT_MS: u64 = 90_000;
+
+/// The conversation.
+const THREAD: &str = "messages";
+
+/// The folder beside a graph that has its agents.
+pub const AGENTS: &str = "agents/";
+
+/// The name that means the end.
+const END: &str = "END";
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NodeType {
+    Agent,
+    Executor,
+    Person,
+}
+
+/// A node as it is written.
+struct GraphNode<'a> {
+    id: &'a str,
+    name: &'a str,
+    span: Span,
+    kind: NodeType,
+    agent: Option<(&'a str, Span)>,
+}
+
+/// When an edge is taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Condition<'a> {
+    Always,
+    Value(&'a str),
+}
+
+/// An edge as it is written; ends are indexes of nodes, and `None` is the end.
+struct GraphEdge<'a> {
+    from: usize,
+    to: Option<usize>,
+    condition: Condition<'a>,
+    span: Span,
+}
+
+/// A whole graph.
+struct Graph<'a> {
+    nodes: Vec<GraphNode<'a>>,
+    edges: Vec<GraphEdge<'a>>,
+    entry: usize,
+    is_conversational: bool,
+}
+
+/// Compiles a graph.
+pub(crate) fn compile(file: &str, text: &str, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+    let node = read_json(parse_node(text), problems)?;
+    let node = match rows::gather(&node) {
+        Some(gathered) => gathered,
+        None => node,
+    };
+    let agents = Agents::load(file, &node, sources, problems);
+    let inner = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
+    Compiler { problems, agents, is_lenient: sources.is_lenient }.workflow(inner, file)
+}
+
+struct Compiler<'a> {
+    problems: &'a mut Problems,
+    agents: Agents,
+    /// Whether edges that lead nowhere are left out with a warning.
+    is_lenient: bool,
+}
+
+impl Compiler<'_> {
+    fn workflow(mut self, node: &Node, file: &str) -> Option<Plan> {
+        let fields = Fields::of(node, "a graph", self.problems)?;
+        let id = fields.text("id", self.problems).map(|(id, _)| id.to_owned());
+        let name = fields.text("name", self.problems).map(|(name, _)| name.to_owned());
+        let description = fields.text("description", self.problems).map(|(text, _)| text.to_owned());
+        let conversational = either(&fields, "isConversational", "is_conversational");
+        let is_conversational = matches!(conversational.map(|node| &node.kind), Some(NodeKind::Bool(true)));
+        let (items, span) = fields.required_list("nodes", self.problems)?;
+        let nodes: Vec<GraphNode<'_>> = items.iter().filter_map(|item| self.node(item)).collect();
+        let edges = self.edges(&fields, &nodes);
+        let entry = self.entry(&fields, &nodes, span);
+        let graph = Graph { nodes, edges, entry: entry.unwrap_or_default(), is_conversational };
+        check::check(&graph, &self.agents, self.problems);
+        if self.problems.has_errors() || graph.nodes.is_empty() {
+            return None;
+        }
+        Some(Plan {
+            format: Format::Graph,
+            name: name.or_else(|| id.clone()).unwrap_or_else(|| file.to_owned()),
+            id,
+            description: description.unwrap_or_default(),
+            inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+            text: RULES,
+            limits: Limits { time_ms: Some(TIMEOUT_MS), ..Limits::default() },
+            functions: Vec::new(),
+            thread: Some(THREAD.into()),
+            root: steps::machine(&graph, &self.agents),
+        })
+    }
+
+    fn node<'a>(&mut self, node: &'a Node) -> Option<GraphNode<'a>> {
+        let fields = Fields::of(node, "a node", self.problems)?;
+        let (id, span) = fields.required_text("id", self.problems)?;
+        let name = either(&fields, "nodeName", "node_name").and_then(Node::as_str).unwrap_or(id);
+        let written = either(&fields, "nodeType", "node_type");
+        let kind = match written.and_then(Node::as_str) {
+            _ if name == "human_handoff" => NodeType::Person,
+            // `workflow create` of the origin writes ROUTER, which its own enumeration does not have.
+            Some("AGENT" | "ROUTER") | None => NodeType::Agent,
+            Some("TOOL_EXECUTOR") => NodeType::Executor,
+            Some("HUMAN_HANDOFF") => NodeType::Person,
+            Some(other) => {
+                let span = written.map_or(span, |node| node.span);
+                let message = format!("there is no node type {other:?}");
+                let known = ["AGENT", "TOOL_EXECUTOR", "HUMAN_HANDOFF"];
+                self.problems.error(Code::UnknownNodeType, span, message).help =
+                    Some(match did_you_mean(other, known) {
+                        Some(meant) => format!("did you mean {meant:?}?"),
+                        None => format!("it is one of {}", known.join(", ")),
+                    });
+                NodeType::Agent
+            }
+        };
+        let agent = either(&fields, "agentId", "agent_id").and_then(|node| Some((node.as_str()?, node.span)));
+        Some(GraphNode { id, name, span, kind, agent })
+    }
+
+    fn entry(&mut self, fields: &Fields<'_>, nodes: &[GraphNode<'_>], span: Span) -> Option<usize> {
+        let entry = either(fields, "entrypointNodeId", "entrypoint_node_id");
+        let Some((id, span)) = entry.and_then(|node| Some((node.as_str()?, node.span))) else {
+            let at = Span { start: span.start, length: 1 };
+            self.problems.error(Code::NoEntry, at, "the graph has no \"entrypointNodeId\"").help =
+                Some("name the id of the node that the conversation starts with".into());
+            return None;
+        };
+        let found = nodes.iter().position(|node| node.id == id);
+        if found.is_none() {
+            let message = format!("the entry node {id} does not exist");
+            self.nearest(Code::NoEntry, span, message, id, nodes);
+        }
+        found
+    }
+
+    fn edges<'a>(&mut self, fields: &Fields<'a>, nodes: &[GraphNode<'_>]) -> Vec<GraphEdge<'a>> {
+        let Some(list) = fields.present("edges") else { return Vec::new() };
+        let Some(items) = list.items() else {
+            fields.wrong("edges", list, "a list", self.problems);
+            return Vec::new();
+        };
+        items.iter().filter_map(|item| self.edge(item, nodes)).collect()
+    }
+
+    fn edge<'a>(&mut self, node: &'a Node, nodes: &[GraphNode<'_>]) -> Option<GraphEdge<'a>> {
+        let fields = Fields::of(node, "an edge", self.problems)?;
+        let id = fields.node("id").and_then(Node::as_str).unwrap_or("an edge");
+        let source = either(&fields, "sourceNodeId", "source_node_id");
+        let target = either(&fields, "targetNodeId", "target_node_id").filter(|node| node.as_str().is_some());
+        let Some(source) = source else {
+            fields.missing("sourceNodeId", self.problems);
+            return None;
+        };
+        let written = either(&fields, "conditionType", "condition_type");
+        let value = either(&fields, "conditionValue", "condition_value").and_then(Node::as_str);
+        let condition = match (written.and_then(Node::as_str), value) {
+            (Some("CONDITIONAL"), Some(value)) => Condition::Value(value),
+            (Some("ALWAYS" | "ON_COMPLETE") | None, _) => Condition::Always,
+            (Some("CONDITIONAL"), None) => {
+                fields.missing("conditionValue", self.problems);
+                return None;
+            }
+            (Some(other), _) => {
+                let span = written.map_or(node.span, |node| node.span);
+                let message = format!("there is no condition type {other:?}; there are CONDITIONAL and ALWAYS");
+                self.problems.error(Code::UnknownNodeType, span, message);
+                return None;
+            }
+        };
+        let from = self.end(id, "from", source, nodes);
+        let to = target.map(|target| self.end(id, "to", target, nodes));
+        let span = Span { start: node.span.start, length: 1 };
+        match (from, to) {
+            (Some(from), None) => Some(GraphEdge { from, to: None, condition, span }),
+            (Some(from), Some(Some(to))) => Some(GraphEdge { from, to: Some(to), condition, span }),
+            _ => None,
+        }
+    }
+
+    /// The node that an edge names.
+    fn end(&mut self, edge: &str, direction: &str, node: &Node, nodes: &[GraphNode<'_>]) -> Option<usize> {
+        let id = node.as_str().unwrap_or_default();
+        let found = nodes.iter().position(|node| node.id == id);
+        if found.is_none() {
+            let message = format!("{edge} leads {direction} the node {id}, which does not exist");
+            self.nearest(Code::DanglingEdge, node.span, message, id, nodes);
+        }
+        found
+    }
+
+    fn nearest(&mut self, code: Code, span: Span, message: String, id: &str, nodes: &[GraphNode<'_>]) {
+        let meant = did_you_mean(id, nodes.iter().map(|node| node.id));
+        let help = match meant {
+            Some(meant) => format!("did you mean {meant:?}? or add a node with this id"),
+            None => "add a node with this id, or remove the edge".to_owned(),
+        };
+        let diagnostic = match code {
+            Code::DanglingEdge if self.is_lenient => self.problems.warn(code, span, message + "; it is left out"),
+            _ => self.problems.error(code, span, message),
+        };
+        diagnostic.help =
+            Some(if code == Code::DanglingEdge { format!("{help}; --lenient leaves it out") } else { help });
+    }
+}
+
+/// A field that files spell one way and tables the other.
+fn either<'a>(fields: &Fields<'a>, camel: &str, snake: &str) -> Option<&'a Node> {
+    fields.present(camel).or_else(|| fields.present(snake))
+}

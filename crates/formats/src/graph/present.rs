@@ -1,0 +1,104 @@
+//! A graph's own result: `{messages, final_text, next, node_trace, end_reason}` (docs/formats/graph.md).
+
+use flowloom_core::code::Code;
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Kind, Machine, Plan, Step};
+use flowloom_core::request::{Message, Role};
+use flowloom_core::state::{Phase, RunState, StepState};
+use flowloom_core::status::Status;
+use flowloom_core::value::{Map, Value};
+use flowloom_core::vars::Env;
+
+use super::{END, THREAD};
+use crate::Presented;
+
+/// The result of a run of a graph.
+pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
+    let Kind::Machine(machine) = &plan.root.kind else {
+        return Presented { result: Value::Null, output: Value::Null };
+    };
+    let thread = env.thread(THREAD);
+    let said = thread.messages().iter().rev().find(|message| message.role == Role::Assistant);
+    let text: Value = said.map_or("", |message| message.content.as_str()).into();
+    let trace = trace(machine, state);
+    let next = env.vars.get("answer").and_then(|answer| answer.get("next")).cloned().unwrap_or_default();
+    let reason = end_reason(machine, trace.last().map(|(node, _)| *node), state, &next);
+    let names = trace.iter().map(|(node, _)| node.title.as_str().into()).collect();
+    let mut result = Map::from_iter([
+        ("messages".into(), Value::list(thread.messages().iter().map(message).collect())),
+        ("final_text".into(), text.clone()),
+        ("next".into(), next),
+        ("node_trace".into(), Value::list(names)),
+        ("end_reason".into(), reason.map_or(Value::Null, Value::from)),
+    ]);
+    if let Some(pair) = oscillation(&trace).filter(|_| reason == Some("step_limit")) {
+        result.insert("oscillation".into(), Value::list(pair.into_iter().map(Value::from).collect()));
+    }
+    Presented { result: result.into(), output: text }
+}
+
+/// The nodes that have run, in order, with what is known of each.
+fn trace<'a>(machine: &'a Machine, state: &'a RunState) -> Vec<(&'a Step, &'a StepState)> {
+    let finished = state.steps().iter().filter(|step| step.phase == Phase::Finished);
+    finished
+        .filter_map(|step| {
+            let key = visited(&step.path)?;
+            Some((machine.nodes.iter().find(|node| node.key.as_str() == key)?, step))
+        })
+        .collect()
+}
+
+/// The node of a path that is one visit of a node, not of what lies below it.
+fn visited(path: &Path) -> Option<&str> {
+    let (key, visit) = path.as_str().strip_prefix('/')?.split_once('#')?;
+    visit.bytes().all(|b| b.is_ascii_digit()).then_some(key)
+}
+
+fn end_reason(machine: &Machine, last: Option<&Step>, state: &RunState, next: &Value) -> Option<&'static str> {
+    match (state.status, state.error.as_ref().map(|error| error.code)) {
+        (Status::TimedOut, _) => return Some("timeout"),
+        (Status::Waiting, _) => return Some("handoff"),
+        (Status::Failed, Some(Code::LimitIterations)) => return Some("step_limit"),
+        (Status::Succeeded, _) => {}
+        _ => return None,
+    }
+    if next.as_str() == Some(END) {
+        return Some("END");
+    }
+    let index = last.and_then(|last| machine.nodes.iter().position(|node| node.key == last.key))?;
+    let mut always = machine.edges.iter().filter(|edge| edge.from == index && edge.condition.is_none());
+    // The last one is ours: it stands for "no edge".
+    Some(if always.clone().count() > 1 && always.any(|edge| edge.to.is_none()) { "always_end" } else { "no_edge" })
+}
+
+/// Two nodes that the end of the trace goes back and forth between.
+fn oscillation(trace: &[(&Step, &StepState)]) -> Option<[String; 2]> {
+    let names: Vec<&str> = trace.iter().rev().take(6).map(|(node, _)| node.title.as_str()).collect();
+    let (first, second) = (names.first()?, names.get(1)?);
+    let alternates = names.len() == 6 && names.chunks(2).all(|pair| pair == [*first, *second]);
+    (alternates && first != second).then(|| [second.to_string(), first.to_string()])
+}
+
+fn message(message: &Message) -> Value {
+    let role = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    let mut map = Map::from_iter([("role".into(), role.into()), ("content".into(), message.content.as_str().into())]);
+    if !message.tool_calls.is_empty() {
+        let call = |call: &flowloom_core::request::ToolCall| {
+            Value::map([
+                ("id", Value::from(call.id.as_str())),
+                ("name", call.name.as_str().into()),
+                ("args", call.arguments.clone()),
+            ])
+        };
+        map.insert("tool_calls".into(), Value::list(message.tool_calls.iter().map(call).collect()));
+    }
+    if let Some(id) = &message.tool_call_id {
+        map.insert("tool_call_id".into(), id.as_str().into());
+    }
+    map.into()
+}

@@ -1,0 +1,184 @@
+//! A graph as a machine: each agent one answer, the executor its tool calls, a person a question.
+
+use std::sync::Arc;
+
+use flowloom_core::content::Content;
+use flowloom_core::expr::Expr;
+use flowloom_core::path::{Key, Siblings};
+use flowloom_core::plan::{Edge, Generate, Kind, Machine, Merge, Router, Say, Step, Tools, Turn, Write};
+use flowloom_core::request::{GenerateOptions, Role, ToolDeclaration};
+use flowloom_core::template::{Data, Ref, Template};
+use flowloom_core::value::Value;
+
+use super::agents::{Agents, shared};
+use super::{Condition, END, Graph, MAX_STEPS, NodeType, THREAD};
+
+/// Times an agent is told that a place does not exist.
+const RETRIES: u32 = 2;
+
+/// The variable that holds the last answer of an agent.
+const ANSWER: &str = "answer";
+
+/// The variable that holds what the executor did, visit by visit.
+const EXECUTED: &str = "executed";
+
+/// The root step of a graph.
+pub(super) fn machine(graph: &Graph<'_>, agents: &Agents) -> Step {
+    let mut siblings = Siblings::default();
+    let nodes = (0..graph.nodes.len()).map(|index| node(graph, index, agents, &mut siblings)).collect();
+    let edges = (0..graph.nodes.len()).flat_map(|index| edges(graph, index)).collect();
+    let resets = (0..graph.nodes.len()).filter(|index| graph.nodes[*index].kind == NodeType::Person).collect();
+    let machine = Machine { nodes, entry: graph.entry, edges, max_visits: MAX_STEPS, resets };
+    Step::new(Key::nth("graph", 1), Kind::Machine(machine))
+}
+
+fn node(graph: &Graph<'_>, index: usize, agents: &Agents, siblings: &mut Siblings) -> Step {
+    let node = &graph.nodes[index];
+    let kind = match node.kind {
+        NodeType::Agent => turn(graph, index, agents),
+        NodeType::Executor => {
+            let ids = graph.nodes.iter().filter_map(|node| Some(node.agent?.0));
+            Kind::Tools(Tools { thread: THREAD.into(), tools: agents.tools(ids) })
+        }
+        NodeType::Person => person(),
+    };
+    let mut step = Step::new(siblings.key(Some(node.name), "node"), kind);
+    step.title = node.name.to_owned();
+    step.span = node.span;
+    step.writes = match node.kind {
+        NodeType::Agent => vec![Write::to(ANSWER)],
+        NodeType::Executor => vec![Write { names: vec![Template::literal(EXECUTED)], merge: Merge::Append }],
+        NodeType::Person => Vec::new(),
+    };
+    step
+}
+
+fn turn(graph: &Graph<'_>, index: usize, agents: &Agents) -> Kind {
+    let node = &graph.nodes[index];
+    let agent = node.agent.and_then(|(id, _)| agents.get(id));
+    let destinations: Vec<Arc<str>> = graph
+        .edges
+        .iter()
+        .filter(|edge| edge.from == index)
+        .filter(|edge| edge.to.is_none_or(|to| graph.nodes[to].kind != NodeType::Executor))
+        .filter_map(|edge| if let Condition::Value(value) = edge.condition { Some(shared(value)) } else { None })
+        .collect();
+    let mut routing = Vec::new();
+    if !destinations.is_empty() {
+        routing.push(router_tool(&destinations));
+    }
+    if graph.is_conversational {
+        routing.push(end_tool());
+    }
+    let mut system = agent.map(|agent| agent.prompt.clone()).unwrap_or_default();
+    if graph.is_conversational {
+        let rule = "When nothing more is to be done for the user, call the tool \"end\".";
+        system = if system.is_empty() { rule.to_owned() } else { format!("{system}\n\n{rule}") };
+    }
+    let generate = Generate {
+        model: agent.and_then(|agent| agent.model.as_deref()).map(Template::literal),
+        system: (!system.is_empty()).then(|| Data::Text(Template::literal(&system))),
+        thread: Some(THREAD.into()),
+        messages: Vec::new(),
+        schema: None,
+        options: GenerateOptions::default(),
+        computed: None,
+    };
+    let has_routes = !routing.is_empty();
+    Kind::Turn(Turn {
+        name: node.name.into(),
+        generate,
+        tools: agent.map(|agent| agent.tools.clone()).unwrap_or_default(),
+        router: has_routes.then(|| Router { tools: routing, destinations, retries: RETRIES }),
+    })
+}
+
+fn router_tool(destinations: &[Arc<str>]) -> ToolDeclaration {
+    let places = Value::list(destinations.iter().map(|place| (&**place).into()).collect());
+    let next = Value::map([
+        ("type", Value::from("string")),
+        ("enum", places),
+        ("description", "Who goes on; END ends the conversation.".into()),
+    ]);
+    ToolDeclaration {
+        name: "router".into(),
+        description: "Hands the conversation over.".into(),
+        parameters: object([("next_node", next)], &["next_node"]),
+    }
+}
+
+fn end_tool() -> ToolDeclaration {
+    let description = "Ends the conversation; call it when nothing more is to be done for the user.".into();
+    ToolDeclaration { name: "end".into(), description, parameters: object([], &[]) }
+}
+
+fn object<const N: usize>(properties: [(&str, Value); N], required: &[&str]) -> Value {
+    Value::map([
+        ("type", Value::from("object")),
+        ("properties", Value::map(properties)),
+        ("required", Value::list(required.iter().map(|name| (*name).into()).collect())),
+        ("additionalProperties", false.into()),
+    ])
+}
+
+/// A person takes over: what they say is the user's next message.
+fn person() -> Kind {
+    let question = Template::literal("A person is needed here: what should the conversation go on with?");
+    let key = |name: &str| Key::named(name).unwrap_or_else(|| Key::nth("step", 1));
+    let mut ask = Step::new(key("ask"), Kind::Ask { question, schema: None });
+    ask.writes = vec![Write::to("said")];
+    let said = Ref { name: "said".into(), path: Vec::new(), source: "said".into() };
+    let content = Content::Value(Expr::Ref(said));
+    let say = Say { thread: Some(THREAD.into()), role: Role::User, content, written: false };
+    Kind::Sequence(vec![ask, Step::new(key("say"), Kind::Say(say))])
+}
+
+/// The edges of a node in the order in which they are tried.
+fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
+    let own: Vec<_> = graph.edges.iter().filter(|edge| edge.from == index).collect();
+    let edge = |to, condition| Edge { from: index, to, condition };
+    let output = |field: &str| Expr::Field(Box::new(Expr::Output), field.into());
+    let is = |left: Expr, right: &str| Expr::Equals(Box::new(left), Box::new(Expr::Constant(right.into())));
+    let mut edges = Vec::new();
+    let field = match graph.nodes[index].kind {
+        NodeType::Agent => {
+            let none = Expr::Constant(Value::list(Vec::new()));
+            let calls = Expr::Not(Box::new(Expr::Equals(Box::new(output("tool_calls")), Box::new(none))));
+            let executor = own.iter().find(|edge| edge.to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor));
+            edges.extend(executor.map(|found| edge(found.to, Some(calls))));
+            "next"
+        }
+        NodeType::Executor => "tool",
+        NodeType::Person => "",
+    };
+    for found in &own {
+        match found.condition {
+            Condition::Value(value) if !field.is_empty() => {
+                edges.push(edge(found.to, Some(is(output(field), value))));
+            }
+            _ => {}
+        }
+    }
+    // An agent may end a conversation even where no edge says so.
+    if graph.is_conversational && graph.nodes[index].kind == NodeType::Agent {
+        edges.push(edge(None, Some(is(output("next"), END))));
+    }
+    edges.extend(own.iter().filter(|found| found.condition == Condition::Always).map(|found| edge(found.to, None)));
+    match graph.nodes[index].kind {
+        NodeType::Executor => {
+            // Back to whoever called.
+            let caller = Ref { name: ANSWER.into(), path: Vec::new(), source: ANSWER.into() };
+            let agents = graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeType::Agent);
+            edges.extend(agents.map(|(to, node)| {
+                let agent = Expr::Field(Box::new(Expr::Ref(caller.clone())), "agent".into());
+                edge(Some(to), Some(is(agent, node.name)))
+            }));
+        }
+        NodeType::Person if !own.iter().any(|found| found.condition == Condition::Always) => {
+            edges.push(edge(Some(graph.entry), None));
+        }
+        NodeType::Agent | NodeType::Person => {}
+    }
+    edges.push(edge(None, None));
+    edges
+}

@@ -1,0 +1,198 @@
+//! Block definitions: from the pipeline's own file, from files below `blocks/`, and those that are built in.
+
+use std::collections::BTreeMap;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Span;
+use flowloom_core::json::{Node, parse_node, parse_value};
+use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
+use flowloom_core::render;
+use flowloom_core::request::{GenerateOptions, Role};
+use flowloom_core::template::{Data, Template};
+use flowloom_core::value::Value;
+
+use super::{BLOCKS, template};
+use crate::{Problems, Sources};
+
+/// Blocks that every pipeline can use.
+const BUILT_IN: &str = include_str!("built_in.json");
+
+/// The field whose presence in an output means failure.
+const FAILURE: &str = "error";
+
+/// Blocks by id.
+pub(super) struct Blocks {
+    map: BTreeMap<String, Definition>,
+}
+
+/// A block as it is defined.
+#[derive(Clone, Debug)]
+pub(super) struct Definition {
+    pub(super) id: String,
+    content: Value,
+}
+
+impl Blocks {
+    /// Gathers blocks: the file's own hide those of the folder, which hide the built-in ones.
+    pub(super) fn load(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> Blocks {
+        let mut blocks = Blocks { map: BTreeMap::new() };
+        let built_in = parse_value(BUILT_IN).unwrap_or_default();
+        built_in.as_list().unwrap_or_default().iter().for_each(|block| blocks.add(block.clone()));
+        for (path, bytes) in &sources.files {
+            if path != file && is_block_file(path) {
+                blocks.add_file(path, &String::from_utf8_lossy(bytes), problems);
+            }
+        }
+        for node in root.get("blocks").and_then(Node::items).unwrap_or_default() {
+            let value = node.to_value();
+            check(&value, node.span, problems);
+            blocks.add(value);
+        }
+        blocks
+    }
+
+    fn add_file(&mut self, path: &str, text: &str, problems: &mut Problems) {
+        let value = match parse_node(text) {
+            Ok((node, _)) => node.to_value(),
+            Err(error) => {
+                // The position is one of another file, so it is told in words.
+                let (line, column) = flowloom_core::diagnostic::line_column(text, error.span.start);
+                let message = format!("{path}:{line}:{column}: {}", error.message);
+                problems.error(crate::reader::json_code(error.kind), Span::default(), message);
+                return;
+            }
+        };
+        let list = value.as_list().map_or_else(|| vec![value.clone()], <[Value]>::to_vec);
+        for block in list {
+            check(&block, Span::default(), problems);
+            self.add(block);
+        }
+    }
+
+    fn add(&mut self, content: Value) {
+        if let Some(id) = content.get("id").and_then(Value::as_str) {
+            let id = id.to_owned();
+            self.map.insert(id.clone(), Definition { id, content });
+        }
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Definition> {
+        self.map.get(id)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.map.keys().map(String::as_str)
+    }
+}
+
+/// Whether a file of the bundle has blocks.
+fn is_block_file(path: &str) -> bool {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    (folder == "blocks" || folder.ends_with("/blocks")) && path.ends_with(".json")
+}
+
+/// Says what a block lacks.
+fn check(block: &Value, span: Span, problems: &mut Problems) {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let Some(id) = text("id") else {
+        problems.error(Code::BlockIncomplete, span, "a block has no \"id\"");
+        return;
+    };
+    if text("category") == Some("trigger") {
+        return;
+    }
+    let kind = text("execution_type").unwrap_or("python");
+    let lacks = match kind {
+        "python" => text("source_code").is_none().then_some("source_code"),
+        "llm" => text("prompt_template").is_none().then_some("prompt_template"),
+        other => {
+            let message = format!("the block {id} has the execution_type {other:?}; there are \"python\" and \"llm\"");
+            problems.error(Code::BlockIncomplete, span, message);
+            return;
+        }
+    };
+    if let Some(key) = lacks {
+        let message = format!("the block {id} is {kind} and has no {key:?}");
+        problems.error(Code::BlockIncomplete, span, message).help =
+            Some(format!("put it into the block's definition, in the file or in {BLOCKS}{id}.json"));
+    }
+}
+
+impl Definition {
+    fn text(&self, key: &str) -> &str {
+        self.content.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn schema(&self, key: &str) -> Option<Value> {
+        self.content.get(key).filter(|schema| schema.as_map().is_some_and(|map| !map.is_empty())).cloned()
+    }
+
+    /// Whether it only starts a pipeline.
+    pub(super) fn is_trigger(&self) -> bool {
+        self.text("category") == "trigger"
+    }
+
+    /// Inputs that a node must give.
+    pub(super) fn required_inputs(&self) -> Vec<String> {
+        let Some(schema) = self.schema("input_schema") else { return Vec::new() };
+        let has_default = |name: &str| schema.get("properties").and_then(|all| all.get(name)?.get("default")).is_some();
+        let required = schema.get("required").and_then(Value::as_list).unwrap_or_default();
+        required.iter().filter_map(Value::as_str).filter(|name| !has_default(name)).map(str::to_owned).collect()
+    }
+
+    /// Fields that it says it gives; none if it says nothing, or that there may be others.
+    pub(super) fn output_fields(&self) -> Vec<String> {
+        let Some(schema) = self.schema("output_schema") else { return Vec::new() };
+        let properties = schema.get("properties").and_then(Value::as_map);
+        properties.map(|map| map.keys().map(|key| key.to_string()).collect()).unwrap_or_default()
+    }
+
+    /// The step that runs it.
+    pub(super) fn step(&self, inputs: Data) -> Block {
+        let code = match self.text("execution_type") {
+            "llm" => BlockCode::Prompt(Box::new(self.prompt())),
+            _ => {
+                let source = self.text("source_code");
+                // What it sends may have arrived when a crash hits; what it only reads can be read again.
+                let writes = ["httpx.post", "httpx.put", "httpx.patch", "httpx.delete", "httpx.request", "Client("];
+                let is_safe = !writes.iter().any(|call| source.contains(call));
+                let effect = if is_safe { EffectClass::AtLeastOnce } else { EffectClass::AtMostOnce };
+                BlockCode::Python { source: source.into(), effect }
+            }
+        };
+        Block {
+            id: self.id.as_str().into(),
+            code,
+            inputs,
+            input_schema: self.schema("input_schema"),
+            output_schema: self.schema("output_schema"),
+            failure: Some(FAILURE.into()),
+        }
+    }
+
+    /// The model call of an LLM block. The instructions are ours; the template is the author's.
+    fn prompt(&self) -> Generate {
+        let mut system = format!("You are the block \"{}\" of a pipeline.", self.text("name"));
+        for (label, key) in [("Task", "description"), ("Used when", "use_when")] {
+            if !self.text(key).is_empty() {
+                system.push_str(&format!("\n{label}: {}", self.text(key)));
+            }
+        }
+        let example =
+            self.content.get("examples").and_then(Value::as_list).and_then(|list| list.first()?.get("outputs"));
+        if let Some(example) = example {
+            system.push_str(&format!("\nAn output looks like this: {}", render::json(example)));
+        }
+        system.push_str("\nAnswer with one JSON object and nothing else.");
+        let any_object = || Value::map([("type", Value::from("object"))]);
+        Generate {
+            model: None,
+            system: Some(Data::Text(Template::literal(&system))),
+            thread: None,
+            messages: vec![(Role::User, Data::Text(template::prompt(self.text("prompt_template"))))],
+            schema: Some(self.schema("output_schema").unwrap_or_else(any_object)),
+            options: GenerateOptions { temperature: Some(0.0), ..GenerateOptions::default() },
+            computed: None,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! `pipeline`: AgentFlow's block pipelines (docs/formats/pipeline.md).
+//!
+//! A JSON object with `nodes`, each a block with inputs, and `edges`; references are `{{node.field}}`. The blocks stand
+//! in the file itself (`{"pipeline": …, "blocks": […]}`) or in files below `blocks/` beside it.
+
+mod blocks;
+mod order;
+mod present;
+pub mod template;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::json::{Node, parse_node};
+use flowloom_core::limits::Limits;
+use flowloom_core::path::{Key, Siblings};
+use flowloom_core::plan::{
+    Assignment, Dag, DagNode, Format, Inputs, Kind, MemoryOperation, MemoryStep, OnError, Plan, Step, Write,
+};
+use flowloom_core::render::Style;
+use flowloom_core::template::{Data, Missing, Template, TextRules};
+use flowloom_core::value::{Map, Value};
+
+use crate::reader::{Fields, read_json};
+use crate::{Problems, Sources};
+use blocks::{Blocks, Definition};
+
+pub use present::{order, present};
+
+/// How values become text in a pipeline: as in Python; what has no value is `null`, or nothing within text.
+pub const RULES: TextRules =
+    TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Python, keeps_type: true };
+
+/// Names of references that are no nodes.
+const RESERVED: [&str; 2] = ["memory", "user"];
+
+/// The folder beside a pipeline that has its blocks.
+pub const BLOCKS: &str = "blocks/";
+
+const KEYS: [&str; 13] = [
+    "id",
+    "name",
+    "user_intent",
+    "user_prompt",
+    "description",
+    "nodes",
+    "edges",
+    "memory_keys",
+    "status",
+    "trigger_type",
+    "trigger",
+    "created_at",
+    "metadata",
+];
+
+/// Compiles a pipeline.
+pub(crate) fn compile(file: &str, text: &str, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+    let node = read_json(parse_node(text), problems)?;
+    let inner = ["pipeline", "pipeline_json", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
+    let blocks = Blocks::load(file, &node, sources, problems);
+    Compiler { problems, blocks }.pipeline(inner, file)
+}
+
+struct Compiler<'a> {
+    problems: &'a mut Problems,
+    blocks: Blocks,
+}
+
+/// A node as it is written.
+struct Row<'a> {
+    id: &'a str,
+    span: Span,
+    block: Option<Definition>,
+    inputs: Vec<(String, Data, Span)>,
+}
+
+impl Compiler<'_> {
+    fn pipeline(mut self, node: &Node, file: &str) -> Option<Plan> {
+        let fields = Fields::of(node, "a pipeline", self.problems)?;
+        fields.known(&KEYS, self.problems);
+        let id = fields.text("id", self.problems).map(|(id, _)| id.to_owned());
+        let name = fields.text("name", self.problems).map(|(name, _)| name.to_owned());
+        let prompt = fields.text("user_prompt", self.problems).map(|(text, _)| text.to_owned());
+        let (items, span) = fields.required_list("nodes", self.problems)?;
+        let rows: Vec<Row<'_>> = items.iter().filter_map(|item| self.row(item)).collect();
+        self.unique(&rows);
+        let edges = self.edges(&fields, &rows);
+        self.references(&rows);
+        let needs = order::needs(&rows, &edges);
+        if let Some(cycle) = order::cycle(&needs) {
+            let names: Vec<&str> = cycle.iter().map(|index| rows[*index].id).collect();
+            let message = format!("these nodes wait for each other: {}", names.join(" → "));
+            self.problems.error(Code::Cycle, rows[cycle[0]].span, message).help =
+                Some("remove an edge or a reference of this circle".into());
+        }
+        if self.problems.has_errors() {
+            return None;
+        }
+        let mut siblings = Siblings::default();
+        let nodes = rows.iter().zip(needs).map(|(row, needs)| node_of(row, needs, &mut siblings)).collect();
+        let dag = Step { span, ..Step::new(Key::nth("nodes", 1), Kind::Dag(Dag { nodes, fails: true })) };
+        let root = Kind::Sequence(vec![
+            kept("user", "load_user", MemoryOperation::Profile),
+            kept("memory", "load_memory", MemoryOperation::All),
+            dag,
+        ]);
+        Some(Plan {
+            format: Format::Pipeline,
+            name: name.or_else(|| id.clone()).unwrap_or_else(|| file.to_owned()),
+            id,
+            description: prompt.unwrap_or_default(),
+            inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+            text: RULES,
+            limits: Limits::default(),
+            functions: Vec::new(),
+            thread: None,
+            root: Step::new(Key::nth("pipeline", 1), root),
+        })
+    }
+
+    fn row<'a>(&mut self, node: &'a Node) -> Option<Row<'a>> {
+        let fields = Fields::of(node, "a node", self.problems)?;
+        fields.known(&["id", "block_id", "inputs", "name", "description", "position"], self.problems);
+        let id = fields.required_text("id", self.problems);
+        let block = fields.required_text("block_id", self.problems);
+        let (id, span) = id?;
+        if RESERVED.contains(&id) {
+            let message = format!("a node cannot be called {id:?}: references of that name mean the {id}");
+            self.problems.error(Code::DuplicateName, span, message);
+        }
+        let block = block.and_then(|(block, span)| self.block(block, span));
+        let mut inputs = Vec::new();
+        if let Some(given) = fields.present("inputs") {
+            if given.items().is_some() || given.as_str().is_some() {
+                fields.wrong("inputs", given, "an object", self.problems);
+            }
+            for (key, _, value) in given.entries() {
+                let data = Data::from_value(&value.to_value(), &template::parse);
+                inputs.push((key.clone(), data, value.span));
+            }
+        }
+        if let Some(block) = &block {
+            self.given(block, &inputs, id, node.span);
+        }
+        Some(Row { id, span, block, inputs })
+    }
+
+    /// The block that a node names.
+    fn block(&mut self, id: &str, span: Span) -> Option<Definition> {
+        let found = self.blocks.get(id).cloned();
+        if found.is_none() {
+            let diagnostic = self.problems.error(Code::UnknownBlockId, span, format!("there is no block {id:?}"));
+            diagnostic.help = Some(match did_you_mean(id, self.blocks.ids()) {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("put its definition into {BLOCKS}{id}.json beside this file"),
+            });
+        }
+        found
+    }
+
+    /// Required inputs of the block must be there, unless they have a default.
+    fn given(&mut self, block: &Definition, inputs: &[(String, Data, Span)], node: &str, span: Span) {
+        for name in block.required_inputs() {
+            if !inputs.iter().any(|(given, _, _)| *given == name) {
+                let at = Span { start: span.start, length: 1 };
+                let message = format!("the node {node} gives no {name:?}, which the block {} requires", block.id);
+                self.problems.error(Code::InputNotGiven, at, message);
+            }
+        }
+    }
+
+    fn unique(&mut self, rows: &[Row<'_>]) {
+        for (index, row) in rows.iter().enumerate() {
+            if rows[..index].iter().any(|other| other.id == row.id) {
+                let message = format!("there are several nodes {:?}", row.id);
+                self.problems.error(Code::DuplicateName, row.span, message);
+            }
+        }
+    }
+
+    /// The edges as pairs of indexes.
+    fn edges(&mut self, fields: &Fields<'_>, rows: &[Row<'_>]) -> Vec<(usize, usize)> {
+        let Some(list) = fields.present("edges") else { return Vec::new() };
+        let Some(items) = list.items() else {
+            fields.wrong("edges", list, "a list", self.problems);
+            return Vec::new();
+        };
+        let mut edges = Vec::new();
+        for item in items {
+            let Some(edge) = Fields::of(item, "an edge", self.problems) else { continue };
+            edge.known(&["id", "from", "to"], self.problems);
+            let from = edge.required_text("from", self.problems);
+            let to = edge.required_text("to", self.problems);
+            let ends = [from, to].map(|end| end.and_then(|(id, span)| self.end(id, span, rows)));
+            if let [Some(from), Some(to)] = ends {
+                edges.push((from, to));
+            }
+        }
+        edges
+    }
+
+    fn end(&mut self, id: &str, span: Span, rows: &[Row<'_>]) -> Option<usize> {
+        let found = rows.iter().position(|row| row.id == id);
+        if found.is_none() {
+            let diagnostic = self.problems.error(Code::UnknownNode, span, format!("there is no node {id:?}"));
+            if let Some(meant) = did_you_mean(id, rows.iter().map(|row| row.id)) {
+                diagnostic.help = Some(format!("did you mean {meant:?}?"));
+            }
+        }
+        found
+    }
+
+    /// Every reference names a node, and a field that its block gives.
+    fn references(&mut self, rows: &[Row<'_>]) {
+        for row in rows {
+            for (_, data, span) in &row.inputs {
+                data.visit(&mut |template| {
+                    for reference in template.refs().filter(|reference| !RESERVED.contains(&&*reference.name)) {
+                        let target = rows.iter().find(|row| row.id == &*reference.name);
+                        self.reference(reference, target, *span, rows);
+                    }
+                });
+            }
+        }
+    }
+
+    fn reference(
+        &mut self,
+        reference: &flowloom_core::template::Ref,
+        target: Option<&Row<'_>>,
+        span: Span,
+        rows: &[Row<'_>],
+    ) {
+        let Some(target) = target else {
+            let message = format!("{} names no node; there is none called {:?}", reference.source, reference.name);
+            let diagnostic = self.problems.error(Code::UnknownNode, span, message);
+            let names = rows.iter().map(|row| row.id).chain(RESERVED);
+            if let Some(meant) = did_you_mean(&reference.name, names) {
+                diagnostic.help = Some(format!("did you mean {meant:?}?"));
+            }
+            return;
+        };
+        let field = reference.path.first().and_then(|segment| match segment {
+            flowloom_core::template::Segment::Field(field) => Some(field),
+            flowloom_core::template::Segment::Index(_) => None,
+        });
+        let given = target.block.as_ref().map(Definition::output_fields).unwrap_or_default();
+        if let Some(field) = field
+            && !given.is_empty()
+            && !given.iter().any(|name| **name == **field)
+        {
+            let message =
+                format!("{}: the block of {} does not say that it gives {field:?}", reference.source, target.id);
+            let diagnostic = self.problems.warn(Code::UnknownField, span, message);
+            diagnostic.help = Some(match did_you_mean(field, given.iter().map(String::as_str)) {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("it gives {}", given.join(", ")),
+            });
+        }
+    }
+}
+
+/// A step that reads what is kept for the owner into a variable.
+fn kept(variable: &str, key: &str, operation: MemoryOperation) -> Step {
+    let key = Key::named(key).unwrap_or_else(|| Key::nth("load", 1));
+    let memory = MemoryStep { operation, prompt: Template::default() };
+    Step { writes: vec![Write::to(variable)], ..Step::new(key, Kind::Memory(memory)) }
+}
+
+fn node_of(row: &Row<'_>, needs: Vec<usize>, siblings: &mut Siblings) -> DagNode {
+    let inputs = Data::Map(row.inputs.iter().map(|(name, data, _)| (name.as_str().into(), data.clone())).collect());
+    let kind = match &row.block {
+        Some(block) if block.is_trigger() => {
+            let started = [("status", "triggered".into()), ("trigger_type", Value::from(block.id.as_str()))];
+            let value = Data::Constant(Value::map(started));
+            Kind::Assign(vec![Assignment { name: Template::literal(row.id), value, only_if_falsy: false }])
+        }
+        Some(block) => Kind::Block(block.step(inputs)),
+        None => Kind::Assign(Vec::new()),
+    };
+    let mut step = Step::new(siblings.key(Some(row.id), "node"), kind);
+    step.title = row.id.to_owned();
+    step.span = row.span;
+    step.policy.on_error = OnError::Continue;
+    if step.kind.is_leaf() {
+        step.writes = vec![Write::to(row.id)];
+    }
+    DagNode { step, needs }
+}

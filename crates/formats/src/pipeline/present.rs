@@ -1,0 +1,115 @@
+//! A pipeline's own result: AgentFlow's `PipelineState` (docs/formats/pipeline.md).
+
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Dag, Kind, Plan, Step};
+use flowloom_core::state::{Phase, RunState, StepState};
+use flowloom_core::template::Data;
+use flowloom_core::value::{Map, Value};
+use flowloom_core::vars::Env;
+
+use crate::Presented;
+
+/// The result of a run of a pipeline: `{pipeline_id, user_id, results, user, memory, log, status}`.
+pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
+    let owner = state.created.as_ref().map(|created| created.owner.clone()).unwrap_or_default();
+    let memory_step = |name: &str| Value::map([("step", Value::from(name)), ("user_id", owner.as_str().into())]);
+    let mut results = Map::new();
+    let mut log = vec![memory_step("_load_memory")];
+    let mut last = Value::Null;
+    let Some((dag, place)) = dag(plan) else { return Presented { result: Value::Null, output: Value::Null } };
+    for index in order(dag, |index| at(dag, index, &place, state).is_some_and(|step| step.phase == Phase::Skipped)) {
+        let node = &dag.nodes[index].step;
+        let Some(told) = told(node, at(dag, index, &place, state)) else { continue };
+        let mut entry =
+            Map::from_iter([("node".into(), Value::from(node.title.as_str())), ("block".into(), node_block(node))]);
+        match told.get("error") {
+            Some(error) => entry.insert("error".into(), error.clone()),
+            None => {
+                last = told.clone();
+                entry.insert("output".into(), told.clone())
+            }
+        };
+        log.push(entry.into());
+        results.insert(node.title.as_str().into(), told);
+    }
+    log.push(memory_step("_save_memory"));
+    let variable = |name: &str| env.vars.get(name).cloned().unwrap_or_else(|| Map::new().into());
+    let result = Value::map([
+        ("pipeline_id", plan.id.as_deref().map_or(Value::Null, Value::from)),
+        ("user_id", owner.as_str().into()),
+        ("results", results.into()),
+        ("user", variable("user")),
+        ("memory", variable("memory")),
+        ("log", Value::list(log)),
+        ("status", if state.error.is_some() { "failed" } else { "completed" }.into()),
+    ]);
+    Presented { result, output: last }
+}
+
+fn dag(plan: &Plan) -> Option<(&Dag, Path)> {
+    let Kind::Sequence(steps) = &plan.root.kind else { return None };
+    steps.iter().find_map(|step| match &step.kind {
+        Kind::Dag(dag) => Some((dag, Path::root().child(&step.key))),
+        _ => None,
+    })
+}
+
+fn at<'a>(dag: &Dag, index: usize, place: &Path, state: &'a RunState) -> Option<&'a StepState> {
+    state.step(&place.child(&dag.nodes[index].step.key))
+}
+
+/// The nodes by level, those that were skipped first, then as they stand in the file.
+pub fn order(dag: &Dag, is_skipped: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut levels = vec![0usize; dag.nodes.len()];
+    let mut open: Vec<usize> = dag.nodes.iter().map(|node| node.needs.len()).collect();
+    let mut dependants: Vec<Vec<usize>> = vec![Vec::new(); dag.nodes.len()];
+    for (index, node) in dag.nodes.iter().enumerate() {
+        node.needs.iter().for_each(|need| dependants[*need].push(index));
+    }
+    let mut ready: Vec<usize> = (0..dag.nodes.len()).filter(|index| open[*index] == 0).collect();
+    while let Some(done) = ready.pop() {
+        for index in &dependants[done] {
+            levels[*index] = levels[*index].max(levels[done] + 1);
+            open[*index] -= 1;
+            if open[*index] == 0 {
+                ready.push(*index);
+            }
+        }
+    }
+    let mut order: Vec<usize> = (0..dag.nodes.len()).collect();
+    order.sort_by_key(|index| (levels[*index], !is_skipped(*index), *index));
+    order
+}
+
+/// What a node came to; `None` if it never ran.
+fn told(node: &Step, step: Option<&StepState>) -> Option<Value> {
+    if let Kind::Assign(rows) = &node.kind {
+        let row = rows.first()?;
+        return row.value.resolve(&Map::new(), super::RULES).ok();
+    }
+    let step = step?;
+    let error = |message: &str| Value::map([("error", Value::from(message))]);
+    match step.phase {
+        Phase::Finished => step.output.clone(),
+        // A block that says itself that it failed keeps what it gave.
+        Phase::Failed => Some(match (&step.output, &step.error) {
+            (Some(output), _) if output.get("error").is_some() => output.clone(),
+            (_, Some(failed)) => error(&failed.message),
+            (_, None) => error("failed"),
+        }),
+        Phase::Skipped => Some(error(&format!("Skipped: {}", step.reason.as_deref().unwrap_or_default()))),
+        Phase::Running | Phase::Aborted | Phase::Waiting | Phase::Uncertain => None,
+    }
+}
+
+fn node_block(node: &Step) -> Value {
+    match &node.kind {
+        Kind::Block(block) => (*block.id).into(),
+        // A trigger's block is its type.
+        Kind::Assign(rows) => match rows.first().map(|row| &row.value) {
+            Some(Data::Constant(value)) => value.get("trigger_type").cloned().unwrap_or_default(),
+            _ => Value::Null,
+        },
+        _ => Value::Null,
+    }
+}

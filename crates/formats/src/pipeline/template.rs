@@ -1,0 +1,113 @@
+//! `{{node.field}}` references: word characters, at least one dot, no blanks (docs/formats/pipeline.md). A text that is
+//! one reference and blanks keeps the value's type.
+
+use flowloom_core::template::{Part, Ref, Segment, Template};
+
+/// Parses a text of a node's inputs.
+pub fn parse(text: &str) -> Template {
+    let trimmed = text.trim();
+    if let Some((reference, rest)) = reference(trimmed)
+        && rest.is_empty()
+    {
+        return Template { parts: vec![reference] };
+    }
+    scan(text, reference)
+}
+
+/// Parses a prompt template of a block: `{name}` stands for an input.
+pub(super) fn prompt(text: &str) -> Template {
+    scan(text, placeholder)
+}
+
+/// Splits a text into the references that `read` finds and what is between them. `read` is given the text from a brace
+/// on, and gives the reference and what follows it.
+fn scan(text: &str, read: impl Fn(&str) -> Option<(Part, &str)>) -> Template {
+    let mut parts = Vec::new();
+    let mut plain = 0;
+    let mut at = 0;
+    while let Some(found) = text[at..].find('{') {
+        let start = at + found;
+        let Some((part, rest)) = read(&text[start..]) else {
+            at = start + 1;
+            continue;
+        };
+        if plain < start {
+            parts.push(Part::Text(text[plain..start].into()));
+        }
+        parts.push(part);
+        at = text.len() - rest.len();
+        plain = at;
+    }
+    if plain < text.len() {
+        parts.push(Part::Text(text[plain..].into()));
+    }
+    Template { parts }
+}
+
+fn reference(text: &str) -> Option<(Part, &str)> {
+    let inner = text.strip_prefix("{{")?;
+    let length = inner.find(|c: char| !is_word(c) && c != '.')?;
+    let (path, rest) = (&inner[..length], inner[length..].strip_prefix("}}")?);
+    let mut names = path.split('.');
+    let name = names.next().filter(|name| !name.is_empty())?;
+    let fields: Vec<&str> = names.collect();
+    if fields.is_empty() || fields.iter().any(|field| field.is_empty()) {
+        return None;
+    }
+    if let ("secret", [secret]) = (name, fields.as_slice()) {
+        return Some((Part::Secret((*secret).into()), rest));
+    }
+    let path = fields.into_iter().map(|field| Segment::Field(field.into())).collect();
+    let source = text[..text.len() - rest.len()].into();
+    Some((Part::Ref(Ref { name: name.into(), path, source }), rest))
+}
+
+fn placeholder(text: &str) -> Option<(Part, &str)> {
+    let inner = text.strip_prefix('{')?;
+    let length = inner.find(|c: char| !is_word(c))?;
+    let (name, rest) = (&inner[..length], inner[length..].strip_prefix('}')?);
+    if name.is_empty() {
+        return None;
+    }
+    let source = text[..text.len() - rest.len()].into();
+    Some((Part::Ref(Ref { name: "inputs".into(), path: vec![Segment::Field(name.into())], source }), rest))
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(template: &Template) -> Vec<String> {
+        template.refs().map(|reference| reference.source.to_string()).collect()
+    }
+
+    #[test]
+    fn references_have_a_dot_and_no_blanks() {
+        let text = "{{n1.s}} {{n1}} {{ n1.s }} {{n1.some-key}} {{n1..x}} {{{n2.y}} {{.a}} {{n.é.0}}";
+        assert_eq!(sources(&parse(text)), ["{{n1.s}}", "{{n2.y}}", "{{n.é.0}}"]);
+        assert_eq!(parse("  {{n1.s}} ").parts.len(), 1);
+        assert_eq!(parse("{{n1.s}}{{n1.s}}").parts.len(), 2);
+    }
+
+    #[test]
+    fn placeholders_are_names_only() {
+        assert_eq!(sources(&prompt("{a} {b.c} {{a}} {x!r} {} {\"json\": {a}}")), ["{a}", "{a}", "{a}"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_no_reference_stays(text in r"[{}a-cé. ]{0,30}") {
+            let parsed = parse(&text);
+            let back: String = parsed.parts.iter().map(|part| match part {
+                Part::Text(text) => text.to_string(),
+                Part::Ref(reference) => reference.source.to_string(),
+                Part::Secret(_) | Part::Expr(_) => String::new(),
+            }).collect();
+            proptest::prop_assert!(back == text || back == text.trim());
+        }
+    }
+}

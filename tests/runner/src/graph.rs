@@ -1,0 +1,366 @@
+//! Cases of the `graph` format: scripted agents and tools, on virtual time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::http::{HttpReply, HttpRequest};
+use flowloom_core::limits::Limits;
+use flowloom_core::plan::{Format, Kind, Machine, Plan};
+use flowloom_core::render;
+use flowloom_core::request::{GenerateRequest, Generated, Role, ToolCall, Usage};
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::{Compiled, Sources, compile, present};
+use flowloom_runtime::effects::{Clock as _, Context, Effects, Http, Model, NoCode, Price, Reply};
+use flowloom_runtime::memory::MemoryJournal;
+use flowloom_runtime::sim::SimClock;
+use flowloom_runtime::{Engine, Outcome, Start};
+
+use crate::expectation::Judge;
+use crate::world::World;
+
+pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
+    let compiled = check(case, false);
+    let validates = case.get("input").and_then(|input| input.get("action")).and_then(Value::as_str) == Some("validate");
+    if validates {
+        return validated(case, expectation, &compiled, judge);
+    }
+    if judge.check(expectation, &compiled.diagnostics) {
+        return;
+    }
+    let Some(plan) = compiled.plan.map(Arc::new) else { return judge.fail("there is no plan") };
+    let agents = Arc::new(Agents::new(case, &plan));
+    let outcome = match run(case, &agents, plan.clone()) {
+        Ok(outcome) => outcome,
+        Err(why) => return judge.fail(why),
+    };
+    let facts =
+        Facts { result: present(&plan, &outcome.state, &outcome.env).result, outcome: &outcome, agents: &agents };
+    for (key, expected) in expectation {
+        match &**key {
+            "warns" | "names" | "includes" | "excludes" => {}
+            key => match facts.of(key) {
+                Some(actual) => judge.compare(key, expected, Some(&actual)),
+                None => judge.fail(format!("the key {key:?} is not known")),
+            },
+        }
+    }
+    let names: Vec<_> = outcome.records.iter().map(|record| record.event.name()).collect();
+    judge.events(expectation, &names);
+}
+
+fn check(case: &Value, is_lenient: bool) -> Compiled {
+    let part = |key: &str| case.get(key).cloned().unwrap_or_default();
+    let file = Value::map([("workflow", part("definition")), ("agents", part("agents"))]);
+    let files = [("graph.json".to_owned(), render::json(&file).into_bytes())].into();
+    let sources = Sources { files, is_lenient, source_bytes: 1 << 20, ..Sources::default() };
+    compile("graph.json", &sources, Some(Format::Graph))
+}
+
+fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Outcome, String> {
+    let world = World::new(case);
+    let effects = Effects {
+        model: agents.clone(),
+        http: agents.clone(),
+        scraper: world.clone(),
+        functions: world,
+        code: Arc::new(NoCode),
+        clock: Arc::new(agents.clock.clone()),
+    };
+    let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
+    let input = case.get("input").cloned().unwrap_or_default();
+    let number = |key: &str| input.get(key).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
+    let limits = Limits { time_ms: number("timeoutMs").or(plan.limits.time_ms), ..plan.limits.clone() };
+    let mut plan = (*plan).clone();
+    if let (Some(most), Kind::Machine(machine)) = (number("maxSteps"), &mut plan.root.kind) {
+        machine.max_visits = most;
+    }
+    let start = Start {
+        plan: Arc::new(plan),
+        bundle: Hash::of(b"case"),
+        inputs: input,
+        owner: "local".into(),
+        agent: None,
+        limits,
+        depth: 0,
+        id: None,
+    };
+    let run = engine.start(start).map_err(|error| format!("the run does not start: {error}"))?;
+    agents.clock.block_on(run.drive()).ok_or_else(|| "the run never ends".to_owned())
+}
+
+/// Compares what checking says of a definition that is not run.
+fn validated(case: &Value, expectation: &Map, compiled: &Compiled, judge: &mut Judge) {
+    let messages = |keep: &dyn Fn(&Diagnostic) -> bool| -> Vec<Value> {
+        compiled.diagnostics.iter().filter(|d| keep(d)).map(|d| d.message.as_str().into()).collect()
+    };
+    judge.check(
+        &expectation.iter().filter(|(key, _)| matches!(&***key, "refused" | "names")).map(owned).collect(),
+        &compiled.diagnostics,
+    );
+    for (key, expected) in expectation {
+        match &**key {
+            "refused" | "names" => {}
+            "valid" => judge.compare(key, expected, Some(&compiled.plan.is_some().into())),
+            "errors" => texts(judge, expected, messages(&Diagnostic::is_error)),
+            // The origin's only warning is of nodes that nothing leads to.
+            "warnings" => texts(judge, expected, messages(&|d| d.code == Code::Unreachable)),
+            "error_edges" => judge.compare(key, expected, Some(&dangling(&compiled.diagnostics))),
+            "lenient_load" => judge.compare(key, expected, Some(&lenient(case))),
+            other => judge.fail(format!("the key {other:?} is not known")),
+        }
+    }
+}
+
+fn owned((key, value): (&Arc<str>, &Value)) -> (Arc<str>, Value) {
+    (key.clone(), value.clone())
+}
+
+/// Compares the facts of texts, one by one.
+fn texts(judge: &mut Judge, expected: &Value, actual: Vec<Value>) {
+    let expected = expected.as_list().unwrap_or_default();
+    judge.compare("count", &(expected.len() as i64).into(), Some(&(actual.len() as i64).into()));
+    for (expected, actual) in expected.iter().zip(&actual) {
+        judge.compare("error", expected, Some(actual));
+    }
+}
+
+/// Ids of the edges that lead nowhere.
+fn dangling(diagnostics: &[Diagnostic]) -> Value {
+    let edges = diagnostics.iter().filter(|d| d.code == Code::DanglingEdge);
+    Value::list(edges.filter_map(|d| d.message.split(' ').next()).map(Value::from).collect())
+}
+
+/// What a lenient load leaves of a definition.
+fn lenient(case: &Value) -> Value {
+    let compiled = check(case, true);
+    let names = compiled
+        .plan
+        .as_ref()
+        .and_then(machine)
+        .map(|machine| Value::list(machine.nodes.iter().map(|node| node.title.as_str().into()).collect()));
+    Value::map([("dropped_edges", dangling(&compiled.diagnostics)), ("node_trace_possible", names.unwrap_or_default())])
+}
+
+fn machine(plan: &Plan) -> Option<&Machine> {
+    if let Kind::Machine(machine) = &plan.root.kind { Some(machine) } else { None }
+}
+
+/// What happened, by the keys of expectations.
+struct Facts<'a> {
+    result: Value,
+    outcome: &'a Outcome,
+    agents: &'a Agents,
+}
+
+impl Facts<'_> {
+    fn of(&self, key: &str) -> Option<Value> {
+        if let Some(node) = key.strip_prefix("router_tool_enum_for_") {
+            return Some(self.agents.router_enum(node));
+        }
+        let trace = || self.result.get("node_trace").and_then(Value::as_list).unwrap_or_default().to_vec();
+        Some(match key {
+            "node_trace" | "end_reason" | "final_text" | "next" => self.result.get(key)?.clone(),
+            "node_runs" => (trace().len() as i64).into(),
+            "end_tool_gets_no_executor_visit" => (!trace().contains(&"tool_executor".into())).into(),
+            "error_code" => match self.outcome.state.error.as_ref().map(|error| error.code) {
+                Some(Code::LimitIterations) => "GRAPH_RECURSION_LIMIT".into(),
+                Some(code) => code.to_string().into(),
+                None => Value::Null,
+            },
+            "late_answer_discarded" => (!self.messages().iter().any(|message| role(message) == "assistant")).into(),
+            "tools_offered" => self.agents.offered(),
+            "system_prompt" => self.agents.state().system.clone().into(),
+            "tool_calls" => Value::list(self.executions().flat_map(|(_, results)| results).collect()),
+            "routing_uses_tool" => {
+                let tool = self.executions().last().map(|(tool, _)| render::text(&tool, render::Style::Json));
+                format!("{} (the last one in the answer)", tool.unwrap_or_default()).into()
+            }
+            "messages_shape" => Value::list(self.messages().iter().map(|message| shape(message).into()).collect()),
+            "tool_message_order" => Value::list(self.answers().map(|message| call_id(&message)).collect()),
+            "tool_messages" => Value::list(self.answers().map(|message| tool_message(&message)).collect()),
+            _ => return None,
+        })
+    }
+
+    fn messages(&self) -> Vec<Value> {
+        self.result.get("messages").and_then(Value::as_list).unwrap_or_default().to_vec()
+    }
+
+    fn answers(&self) -> impl Iterator<Item = Value> {
+        self.messages().into_iter().filter(|message| role(message) == "tool")
+    }
+
+    /// Visits of the executor: the tool that decides where to go, and all calls with their results.
+    fn executions(&self) -> impl Iterator<Item = (Value, Vec<Value>)> {
+        self.outcome.env.vars.get("executed").and_then(Value::as_list).unwrap_or_default().iter().map(|output| {
+            let results = output.get("results").and_then(Value::as_list).unwrap_or_default().to_vec();
+            (output.get("tool").cloned().unwrap_or_default(), results)
+        })
+    }
+}
+
+fn role(message: &Value) -> &str {
+    message.get("role").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn call_id(message: &Value) -> Value {
+    message.get("tool_call_id").cloned().unwrap_or_default()
+}
+
+fn shape(message: &Value) -> String {
+    match (role(message), message.get("tool_calls")) {
+        ("assistant", Some(_)) => "assistant+tool_calls".to_owned(),
+        ("tool", _) => format!("tool(call {})", call_id(message).as_str().unwrap_or_default()),
+        (role, _) => role.to_owned(),
+    }
+}
+
+fn tool_message(message: &Value) -> Value {
+    let text = message.get("content").and_then(Value::as_str).unwrap_or_default();
+    let status = if text.starts_with("Error: ") { "error" } else { "success" };
+    Value::map([("call", call_id(message)), ("status", status.into()), ("text", text.into())])
+}
+
+/// The agents and tools of a case.
+struct Agents {
+    clock: SimClock,
+    case: Value,
+    /// Names of nodes by their key in paths.
+    names: HashMap<String, String>,
+    state: Mutex<Asked>,
+}
+
+/// What agents were asked.
+#[derive(Default)]
+struct Asked {
+    turns: HashMap<String, usize>,
+    system: String,
+    offered: Vec<(String, Vec<String>)>,
+    enums: HashMap<String, Value>,
+}
+
+impl Agents {
+    fn new(case: &Value, plan: &Plan) -> Agents {
+        let nodes = machine(plan).map(|machine| machine.nodes.as_slice()).unwrap_or_default();
+        Agents {
+            clock: SimClock::new(1_700_000_000_000),
+            case: case.clone(),
+            names: nodes.iter().map(|node| (node.key.as_str().to_owned(), node.title.clone())).collect(),
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Asked> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn router_enum(&self, node: &str) -> Value {
+        self.state().enums.get(node).cloned().unwrap_or_default()
+    }
+
+    /// Tools by node; of the only node, the list itself.
+    fn offered(&self) -> Value {
+        let state = self.state();
+        let list = |names: &[String]| Value::list(names.iter().map(|name| name.as_str().into()).collect());
+        match state.offered.as_slice() {
+            [(_, names)] if self.names.len() == 1 => list(names),
+            all => Value::map(all.iter().map(|(node, names)| (node.as_str(), list(names)))),
+        }
+    }
+
+    /// The next entry of a script: a list in order, the last one repeating, or one that is repeated.
+    fn next(&self, kind: &str, name: &str) -> Option<Value> {
+        let script = self.case.get("script")?.get(kind)?.get(name)?;
+        if let Some(repeated) = script.get("repeat") {
+            return Some(repeated.clone());
+        }
+        let mut state = self.state();
+        let turn = state.turns.entry(format!("{kind}/{name}")).or_default();
+        *turn += 1;
+        script.as_list()?.get(*turn - 1).cloned()
+    }
+
+    fn note(&self, node: &str, request: &GenerateRequest) {
+        let mut state = self.state();
+        if let Some(system) = request.messages.iter().find(|message| message.role == Role::System) {
+            state.system = system.content.clone();
+        }
+        if !state.offered.iter().any(|(name, _)| name == node) {
+            let names = request.tools.iter().map(|tool| tool.name.clone()).collect();
+            state.offered.push((node.to_owned(), names));
+        }
+        let router = request.tools.iter().find(|tool| tool.name == "router");
+        let places = router.and_then(|tool| tool.parameters.get("properties")?.get("next_node")?.get("enum")).cloned();
+        state.enums.insert(node.to_owned(), places.unwrap_or_default());
+    }
+}
+
+impl Model for Agents {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+        Ok(named.unwrap_or("scripted:case").to_owned())
+    }
+
+    fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated> {
+        Box::pin(async move {
+            let key = context.path.as_str().trim_start_matches('/').split(['#', '/']).next().unwrap_or_default();
+            let node = self.names.get(key).cloned().unwrap_or_default();
+            self.note(&node, request);
+            let Some(answer) = self.next("llm", &node) else {
+                return Err(StepError::new(Code::ScriptExhausted, format!("{node} has no further answer")));
+            };
+            if let Some(delay) = answer.get("delay_ms").and_then(Value::as_i64) {
+                self.clock.sleep_until(self.clock.now_ms() + u64::try_from(delay).unwrap_or(0)).await;
+            }
+            let calls = answer.get("tool_calls").and_then(Value::as_list).unwrap_or_default();
+            let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let call = |call: &Value| ToolCall {
+                id: text(call, "id"),
+                name: text(call, "name"),
+                arguments: call.get("args").cloned().unwrap_or_default(),
+            };
+            let tool_calls = calls.iter().map(call).collect();
+            Ok(Generated { text: Some(text(&answer, "content")), tool_calls, usage: Usage::none() })
+        })
+    }
+
+    fn window(&self, _model: &str) -> u64 {
+        8192
+    }
+
+    fn count_tokens(&self, _model: &str, text: &str) -> u64 {
+        text.len() as u64 / 4
+    }
+
+    fn default_max_tokens(&self, _model: &str) -> u64 {
+        1024
+    }
+
+    fn price(&self, _model: &str) -> Option<Price> {
+        None
+    }
+}
+
+impl Http for Agents {
+    fn send<'a>(&'a self, request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
+        Box::pin(async move {
+            let url = request.url.names_only();
+            let agents = self.case.get("agents").and_then(Value::as_list).unwrap_or_default();
+            let tools = agents.iter().filter_map(|agent| agent.get("tools")?.as_list()).flatten();
+            let of_path = |tool: &&Value| {
+                tool.get("internalApiPath").and_then(Value::as_str).is_some_and(|path| url.ends_with(path))
+            };
+            let tool = tools.into_iter().find(of_path);
+            let name = tool.and_then(|tool| tool.get("name")?.as_str()).unwrap_or_default();
+            let result = self.next("tools", name).unwrap_or_default();
+            if let Some(message) = result.get("throw").and_then(Value::as_str) {
+                return Err(StepError::new(Code::HttpFailed, message));
+            }
+            let body = render::text(&result, render::Style::Json);
+            Ok(HttpReply { status: 200, headers: Vec::new(), body })
+        })
+    }
+}
