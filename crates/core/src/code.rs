@@ -94,7 +94,6 @@ codes! {
     NoSelector = 1036 "the selector found nothing";
     StepTimeout = 1040 "the step took too long";
     Cancelled = 1041 "the run was cancelled";
-    AnswerInvalid = 1042 "the answer does not fit the question";
     LimitSteps = 1101 "the run reached its step limit";
     LimitIterations = 1102 "a loop reached its iteration limit";
     LimitNesting = 1103 "steps are nested too deeply";

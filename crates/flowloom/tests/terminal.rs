@@ -111,8 +111,22 @@ fn every_command_has_help() {
     let place = place();
     see("help", &place, &["--help"]);
     let commands = [
-        "run", "check", "runs", "show", "resume", "replay", "cancel", "answer", "resolve", "models", "import", "schema",
-        "explain", "doctor", "demo", "completions",
+        "run",
+        "check",
+        "runs",
+        "show",
+        "resume",
+        "replay",
+        "cancel",
+        "answer",
+        "resolve",
+        "models",
+        "import",
+        "schema",
+        "explain",
+        "doctor",
+        "demo",
+        "completions",
     ];
     for command in commands {
         see(&format!("help-{command}"), &place, &[command, "--help"]);
