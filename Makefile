@@ -1,9 +1,10 @@
 # The front door. Every target sets up what it needs.
 
 CARGO ?= cargo
+CARGO_DENY := 0.20.2
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo test lint bench model release
+.PHONY: help demo test lint deny bench model release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,12 +22,21 @@ lint:  ## Formatting and lints, as in CI
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
-test: model lint  ## Everything CI does
+# Snapshots are compared, never written: a change of what people see is accepted by hand (CONTRIBUTING.md).
+test: export INSTA_UPDATE = no
+test: model lint deny  ## Everything CI does
 ifeq ($(NEXTEST),yes)
 	$(CARGO) nextest run --locked --workspace --no-fail-fast
 else
 	$(CARGO) test --locked --workspace --no-fail-fast
 endif
+
+# The database of advisories needs the network at every check, so it is left to `cargo deny check advisories`.
+deny: .tools/bin/cargo-deny  ## Licences, sources and unwanted crates (deny.toml)
+	.tools/bin/cargo-deny --locked check bans licenses sources
+
+.tools/bin/cargo-deny:
+	$(CARGO) install cargo-deny --version $(CARGO_DENY) --locked --root .tools --target-dir target/tools
 
 bench: model release  ## Measure the engine beside the machine's floor
 	$(CARGO) run --release --locked -p bench

@@ -227,7 +227,39 @@ fn merge(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
 }
 
 /// Headers that the connection owns, not the author.
-const OWNED: [&str; 7] = ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
+const OWNED: [&str; 10] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "upgrade",
+    "te",
+    "trailer",
+    "expect",
+    "http2-settings",
+];
+
+/// Families of headers that only proxies and browsers may set; servers trust them.
+const FORBIDDEN: [&str; 4] = ["proxy-", "sec-", "x-forwarded-", "forwarded"];
+
+/// Refuses the name of a header that is not the author's to set.
+pub fn check_header_name(name: &str) -> Result<(), StepError> {
+    let lower = name.to_ascii_lowercase();
+    let owner = if OWNED.contains(&lower.as_str()) {
+        "is set by the connection itself"
+    } else if FORBIDDEN.iter().any(|family| lower.starts_with(family)) {
+        "is only for proxies and browsers"
+    } else {
+        return Ok(());
+    };
+    Err(StepError::new(Code::HttpRequestInvalid, format!("the header {name} {owner}; remove the row")))
+}
+
+/// Whether an error status may be gone at the next attempt.
+pub fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500..=599)
+}
 
 fn check_header(key: &str, value: &Rich) -> Result<(), StepError> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
@@ -235,10 +267,7 @@ fn check_header(key: &str, value: &Rich) -> Result<(), StepError> {
         let message = format!("Headers.append: {key:?} is an invalid header name.");
         return Err(StepError::new(Code::HttpRequestInvalid, message));
     }
-    if OWNED.contains(&key.to_ascii_lowercase().as_str()) {
-        let message = format!("the header {key} is set by the connection itself; remove the row");
-        return Err(StepError::new(Code::HttpRequestInvalid, message));
-    }
+    check_header_name(key)?;
     let text = value.fill(|_| String::new());
     if text.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
         let message = format!("the value of header {key} holds a line break or NUL, which cannot be sent");
@@ -250,4 +279,26 @@ fn check_header(key: &str, value: &Rich) -> Result<(), StepError> {
 /// The value of a reply's text: JSON if it is or can be mended to be, else the text itself.
 pub fn decode(text: &str) -> Value {
     json::read_lenient(text).unwrap_or_else(|| text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_that_are_not_the_authors() {
+        for name in ["Host", "Keep-Alive", "expect", "Sec-Fetch-Mode", "X-Forwarded-For", "Proxy-Authorization"] {
+            let refused = check_header_name(name).expect_err(name);
+            assert_eq!(refused.code, Code::HttpRequestInvalid);
+        }
+        for name in ["Accept", "Authorization", "X-Api-Key", "Security-Token"] {
+            assert!(check_header_name(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn statuses_that_may_be_gone_at_the_next_attempt() {
+        assert!([408, 425, 429, 500, 503, 529, 599].into_iter().all(is_passing));
+        assert!(![200, 302, 400, 401, 404, 409, 422, 600].into_iter().any(is_passing));
+    }
 }

@@ -112,9 +112,8 @@ impl Screen {
                 self.say(&format!("{} {}  {reason}", sign(Phase::Skipped), record.path));
             }
             Event::StepAborted { reason } => self.ended(record, Phase::Aborted, reason.clone()),
-            Event::Asked(question) => {
-                self.ended(record, Phase::Waiting, format!("asks: {}", clip(&question.question, 100)));
-            }
+            // The question itself is said where the command says how to answer it.
+            Event::Asked(_) => self.ended(record, Phase::Waiting, "waits for an answer".to_owned()),
             _ => {}
         }
     }
@@ -138,7 +137,10 @@ impl Screen {
             bar.finish_and_clear();
         }
         let took = duration(record.at.saturating_sub(line.started));
-        let text = format!("{} {}  {}  {took}  {note}", sign(phase), record.path, line.target);
+        let text = match phase {
+            Phase::Waiting => format!("{} {}  {note}", sign(phase), record.path),
+            _ => format!("{} {}  {}  {took}  {note}", sign(phase), record.path, line.target),
+        };
         self.say(text.trim_end());
     }
 

@@ -142,7 +142,8 @@ fn bar(step: &StepState, start: u64, end: u64) -> String {
 
 fn detail(step: &StepState) -> String {
     let mut parts = Vec::new();
-    parts.extend(step.target.as_deref().map(|target| clip(target, 40)));
+    // What a question is sent to is a person, and its target is its own text.
+    parts.extend(step.target.as_deref().filter(|_| step.question.is_none()).map(|target| clip(target, 40)));
     if step.attempts > 1 {
         parts.push(format!("attempt {}", step.attempts));
     }

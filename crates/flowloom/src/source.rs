@@ -112,6 +112,7 @@ impl miette::Diagnostic for Shown<'_> {
     fn help<'b>(&'b self) -> Option<Box<dyn std::fmt::Display + 'b>> {
         let fix = self.diagnostic.fix.as_ref().map(|fix| format!("check --fix will {}", fix.title));
         match (&self.diagnostic.help, fix) {
+            (Some(help), Some(fix)) if fix.ends_with(help.as_str()) => Some(Box::new(fix)),
             (Some(help), Some(fix)) => Some(Box::new(format!("{help} ({fix})"))),
             (Some(help), None) => Some(Box::new(help.clone())),
             (None, Some(fix)) => Some(Box::new(fix)),
@@ -126,9 +127,13 @@ impl miette::Diagnostic for Shown<'_> {
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let span = self.diagnostic.span;
         // A span over a whole object would draw a frame around half the file; its first line is enough.
-        let text = &self.source.inner().get(span.start..span.end()).unwrap_or_default();
+        let source = self.source.inner();
+        let text = source.get(span.start..span.end()).unwrap_or_default();
         let length = text.find('\n').unwrap_or(span.length);
-        Some(Box::new(std::iter::once(LabeledSpan::underline((span.start, length)))))
+        // The end of the file has no line of its own to mark, so its last character is marked.
+        let last = source.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
+        let marked = if span.start > last { (last, 1) } else { (span.start, length) };
+        Some(Box::new(std::iter::once(LabeledSpan::underline(marked))))
     }
 }
 
@@ -168,10 +173,18 @@ pub(crate) fn to_github(sources: &[Source]) -> String {
             problem["line"],
             problem["column"],
             text("code"),
-            escape(&text("message")),
+            escape(&said(problem)),
         )
     });
     lines.collect()
+}
+
+/// Message and advice of a problem, as one text.
+fn said(problem: &serde_json::Value) -> String {
+    match (problem["message"].as_str(), problem["help"].as_str()) {
+        (Some(message), Some(help)) => format!("{message} ({help})"),
+        (message, _) => message.unwrap_or_default().to_owned(),
+    }
 }
 
 /// Problems as SARIF 2.1.0.
@@ -185,7 +198,7 @@ pub(crate) fn to_sarif(sources: &[Source]) -> serde_json::Value {
             json!({
                 "ruleId": problem["code"],
                 "level": problem["severity"],
-                "message": {"text": problem["message"]},
+                "message": {"text": said(problem)},
                 "locations": [{"physicalLocation": {
                     "artifactLocation": {"uri": problem["file"]},
                     "region": {"startLine": problem["line"], "startColumn": problem["column"]},
@@ -193,6 +206,14 @@ pub(crate) fn to_sarif(sources: &[Source]) -> serde_json::Value {
             })
         })
         .collect();
-    let driver = json!({"name": "flowloom", "version": env!("CARGO_PKG_VERSION")});
-    json!({"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]})
+    let mut codes: Vec<_> = sources.iter().flat_map(|source| &source.compiled.diagnostics).map(|d| d.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    let rules = codes.iter().map(|code| json!({"id": code, "shortDescription": {"text": code.title()}}));
+    let driver = json!({"name": "flowloom", "version": env!("CARGO_PKG_VERSION"), "rules": rules.collect::<Vec<_>>()});
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+    })
 }

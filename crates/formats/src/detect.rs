@@ -1,48 +1,41 @@
 //! Recognises the format of a definition by its name and shape.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Node, parse_node};
 use flowloom_core::plan::Format;
 
-/// Why a format was not recognised.
-#[derive(Debug)]
-pub struct Unknown {
-    code: Code,
-    span: Span,
-    message: String,
+use crate::Problems;
+use crate::reader::read_json;
+
+/// A recognised format, with the tree that was read to recognise it.
+pub(crate) struct Detected {
+    pub(crate) format: Format,
+    pub(crate) tree: Option<Node>,
 }
 
-impl Unknown {
-    /// The problem as a diagnostic of `file`.
-    pub fn into_diagnostic(self, file: &str) -> Diagnostic {
-        Diagnostic::error(self.code, file, self.span, self.message).help(
-            "a flow has \"steps\" with \"type\"; a step list has \"steps\" with \"functionId\"; a pipeline has \
-             \"nodes\" with \"block_id\"; a graph has \"nodes\" with \"nodeType\"; Markdown workflows end in .mdx or \
-             .md; or name the format with --as",
-        )
-    }
-}
-
-/// The format of `text`, which was read from `file`.
-pub fn detect(file: &str, text: &str) -> Result<Format, Unknown> {
+/// The format of `text`, which was read from `file`; `None`, with an error, if it has none.
+pub(crate) fn detect(file: &str, text: &str, problems: &mut Problems) -> Option<Detected> {
     let name = file.to_ascii_lowercase();
     if name.ends_with(".mdx") || name.ends_with(".md") {
-        return Ok(Format::Markdown);
+        return Some(Detected { format: Format::Markdown, tree: None });
     }
     if crate::steps::literal_start(text).is_some() {
-        return Ok(Format::Steps);
+        return Some(Detected { format: Format::Steps, tree: None });
     }
-    let (node, _) = parse_node(text).map_err(|error| Unknown {
-        code: crate::reader::json_code(error.kind),
-        span: error.span,
-        message: error.message,
-    })?;
-    by_shape(&node).ok_or_else(|| Unknown {
-        code: Code::UnknownFormat,
-        span: Span { start: node.span.start, length: 1 },
-        message: "this is JSON, but none of the formats that are known".to_owned(),
-    })
+    let tree = read_json(text, parse_node(text), problems)?;
+    let Some(format) = by_shape(&tree) else {
+        let span = Span { start: tree.span.start, length: 1 };
+        let message = "this is JSON, but none of the formats that are known";
+        problems.error(Code::UnknownFormat, span, message).help = Some(
+            "a flow has \"steps\" with \"type\"; a step list has \"steps\" with \"functionId\"; a pipeline has \
+             \"nodes\" with \"block_id\"; a graph has \"nodes\" with \"nodeType\"; Markdown workflows end in .mdx or \
+             .md; or name the format with --as"
+                .into(),
+        );
+        return None;
+    };
+    Some(Detected { format, tree: Some(tree) })
 }
 
 fn by_shape(node: &Node) -> Option<Format> {

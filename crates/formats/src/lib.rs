@@ -3,7 +3,7 @@
 //! Pure: no I/O, no clock. What a definition refers to comes in [`Sources`]; what is missing goes back in
 //! [`Compiled::needs`], for the program to load before it compiles again.
 
-pub mod detect;
+mod detect;
 pub mod flow;
 pub mod graph;
 pub mod pipeline;
@@ -21,7 +21,9 @@ use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
 
+use detect::Detected;
 pub use problems::Problems;
+use reader::Source;
 
 /// Files by the path that definitions use for them, and what else a definition may name.
 #[derive(Clone, Debug, Default)]
@@ -72,21 +74,23 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
     let Some(text) = reader::read_text(bytes, sources.source_bytes, &mut problems) else {
         return Compiled { diagnostics: problems.into_list(), format, ..Compiled::default() };
     };
-    let format = match format.map_or_else(|| detect::detect(entry, text), Ok) {
-        Ok(format) => format,
-        Err(unknown) => {
-            problems.push(unknown.into_diagnostic(entry));
-            return Compiled { diagnostics: problems.into_list(), ..Compiled::default() };
-        }
+    let detected = match format {
+        Some(format) => Some(Detected { format, tree: None }),
+        None => detect::detect(entry, text, &mut problems),
     };
+    let Some(Detected { format, tree }) = detected else {
+        return Compiled { diagnostics: problems.into_list(), ..Compiled::default() };
+    };
+    let source = Source { file: entry, text, tree };
     let plan = match format {
-        Format::Flow => flow::compile(entry, text, &mut problems),
-        Format::Steps => steps::compile(entry, text, sources, &mut problems),
-        Format::Pipeline => pipeline::compile(entry, text, sources, &mut problems),
-        Format::Graph => graph::compile(entry, text, sources, &mut problems),
+        Format::Flow => flow::compile(source, &mut problems),
+        Format::Steps => steps::compile(source, sources, &mut problems),
+        Format::Pipeline => pipeline::compile(source, sources, &mut problems),
+        Format::Graph => graph::compile(source, sources, &mut problems),
         Format::Markdown => {
             let message = format!("this version does not run {} definitions yet", format.name());
-            problems.error(Code::UnknownFormat, Span::default(), message);
+            problems.error(Code::UnknownFormat, Span::default(), message).help =
+                Some("it runs flow, steps, pipeline and graph definitions".into());
             None
         }
     };

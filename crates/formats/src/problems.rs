@@ -8,8 +8,46 @@ use flowloom_core::diagnostic::{Diagnostic, Severity, Span};
 pub struct Problems {
     file: String,
     list: Vec<Diagnostic>,
-    /// Where everything is reported, if the text does not stand in the file as it is (a flow inside a JSON string).
-    inside: Option<Span>,
+    /// The JSON string that the text is, if it does not stand in the file as it is (a flow inside a hub item).
+    inside: Option<Inside>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    start: usize,
+    written: String,
+}
+
+impl Inside {
+    /// Where a part of the string's text stands in the file.
+    fn place(&self, span: Span) -> Span {
+        let (start, end) = (self.offset(span.start), self.offset(span.end()));
+        Span { start: self.start + start, length: end - start }
+    }
+
+    /// Where byte `wanted` of the string's text stands in the string as it is written, quotes and escapes included.
+    fn offset(&self, wanted: usize) -> usize {
+        let (mut at, mut read) = (1, 0);
+        while read < wanted && at + 1 < self.written.len() {
+            let (written, text) = character(&self.written[at..]);
+            at += written;
+            read += text;
+        }
+        at
+    }
+}
+
+/// The bytes that the next character of a JSON string takes as it is written, and as text.
+fn character(rest: &str) -> (usize, usize) {
+    let unit = |at: usize| u32::from_str_radix(rest.get(at..at + 4)?, 16).ok();
+    match rest.as_bytes() {
+        [b'\\', b'u', ..] => match (unit(2), rest.get(6..8), unit(8)) {
+            (Some(0xd800..0xdc00), Some("\\u"), Some(0xdc00..0xe000)) => (12, 4),
+            (unit, _, _) => (6, unit.and_then(char::from_u32).unwrap_or('\u{fffd}').len_utf8()),
+        },
+        [b'\\', ..] => (2, 1),
+        _ => rest.chars().next().map_or((1, 1), |c| (c.len_utf8(), c.len_utf8())),
+    }
 }
 
 impl Problems {
@@ -18,9 +56,10 @@ impl Problems {
         Problems { file: file.to_owned(), list: Vec::new(), inside: None }
     }
 
-    /// Reports everything from now on at `span`, without fixes: the text is an escaped part of the file.
-    pub fn within(&mut self, span: Span) {
-        self.inside = Some(span);
+    /// From now on everything is about the text of the JSON string that stands at `start` as `written`, and has no
+    /// fixes: those would have to be escaped.
+    pub(crate) fn within(&mut self, start: usize, written: &str) {
+        self.inside = Some(Inside { start, written: written.to_owned() });
     }
 
     /// Adds an error.
@@ -35,14 +74,9 @@ impl Problems {
         self.add(diagnostic)
     }
 
-    /// Adds a finished diagnostic.
-    pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.list.push(diagnostic);
-    }
-
     fn add(&mut self, mut diagnostic: Diagnostic) -> &mut Diagnostic {
-        if let Some(span) = self.inside {
-            diagnostic.span = span;
+        if let Some(inside) = &self.inside {
+            diagnostic.span = inside.place(diagnostic.span);
         }
         self.list.push(diagnostic);
         let last = self.list.len() - 1;

@@ -1,10 +1,19 @@
 //! Reads definition files and their fields, turning everything unexpected into a diagnostic with a position.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, did_you_mean};
-use flowloom_core::json::{Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
+use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
+use flowloom_core::value::Value;
 
 use crate::Problems;
+
+/// A definition file that is to be compiled.
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
+    /// The tree of the text, if it has been read already.
+    pub(crate) tree: Option<Node>,
+}
 
 /// The text of a source file, or the reason why there is none.
 pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems) -> Option<&'a str> {
@@ -31,7 +40,11 @@ pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems
 }
 
 /// Parses JSON, reporting errors and repeated keys.
-pub(crate) fn read_json(parsed: Result<(Node, Vec<Duplicate>), JsonError>, problems: &mut Problems) -> Option<Node> {
+pub(crate) fn read_json(
+    text: &str,
+    parsed: Result<(Node, Vec<Duplicate>), JsonError>,
+    problems: &mut Problems,
+) -> Option<Node> {
     match parsed {
         Ok((node, duplicates)) => {
             for Duplicate { key, span } in duplicates {
@@ -41,9 +54,47 @@ pub(crate) fn read_json(parsed: Result<(Node, Vec<Duplicate>), JsonError>, probl
             Some(node)
         }
         Err(error) => {
-            problems.error(json_code(error.kind), error.span, error.message);
+            let (help, fix) = advice(text, &error);
+            let diagnostic = problems.error(json_code(error.kind), error.span, error.message);
+            (diagnostic.help, diagnostic.fix) = (help.map(str::to_owned), fix);
             None
         }
+    }
+}
+
+/// What to do about the mistakes in JSON that people make most.
+fn advice(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix>) {
+    match error.kind {
+        JsonErrorKind::Truncated => return (Some("the rest of the file is missing, or a bracket is not closed"), None),
+        JsonErrorKind::TooDeep => return (None, None),
+        JsonErrorKind::Syntax => {}
+    }
+    let before = text.get(..error.span.start).unwrap_or_default().trim_end();
+    let help = match text.get(error.span.start..).and_then(|rest| rest.chars().next()) {
+        Some(']' | '}') if before.ends_with(',') => {
+            let comma = Span { start: before.len() - 1, length: 1 };
+            let fix = Fix { title: "remove the comma before it".into(), edits: vec![(comma, String::new())] };
+            return (Some("remove the comma before it"), Some(fix));
+        }
+        Some('\'') => "JSON has texts in double quotes",
+        Some('/') => "JSON has no comments",
+        Some('\n' | '\r') => "write a line break inside a text as \\n",
+        Some(found) if found.is_alphabetic() => {
+            "only constants can stand here: texts in quotes, numbers, true, false, null, lists and objects"
+        }
+        _ => return (None, None),
+    };
+    (Some(help), None)
+}
+
+/// Where `needle` stands in the JSON at `span` for the first time, as JSON writes it; the start of the span if it is
+/// written in another way.
+pub(crate) fn find(source: &str, span: Span, needle: &str) -> Span {
+    let written = json::write(&Value::from(needle));
+    let written = &written[1..written.len() - 1];
+    match source.get(span.start..span.end()).and_then(|text| text.find(written)) {
+        Some(at) => Span { start: span.start + at, length: written.len() },
+        None => Span { start: span.start, length: span.length.min(1) },
     }
 }
 
@@ -80,16 +131,21 @@ impl<'a> Fields<'a> {
                 continue;
             }
             let diagnostic = problems.warn(Code::UnknownKey, *span, format!("{} has no key {key:?}", self.what));
+            diagnostic.help = Some(format!("the keys are {}", known.join(", ")));
             if let Some(meant) = did_you_mean(key, known.iter().copied()) {
                 diagnostic.help = Some(format!("did you mean {meant:?}?"));
-                diagnostic.fix = Some(flowloom_core::diagnostic::Fix {
-                    title: format!("rename {key:?} to {meant:?}"),
-                    edits: vec![(*span, format!("{meant:?}"))],
-                });
+                let title = format!("rename {key:?} to {meant:?}");
+                diagnostic.fix = Some(Fix { title, edits: vec![(*span, format!("{meant:?}"))] });
             }
         }
     }
 
+    /// The start of the object, to point at without underlining all of it.
+    pub(crate) fn head(&self) -> Span {
+        Span { start: self.node.span.start, length: 1 }
+    }
+
+    /// The field.
     pub(crate) fn node(&self, key: &str) -> Option<&'a Node> {
         self.node.get(key)
     }
@@ -156,8 +212,7 @@ impl<'a> Fields<'a> {
 
     /// Reports that a field is missing.
     pub(crate) fn missing(&self, key: &str, problems: &mut Problems) {
-        let span = Span { start: self.node.span.start, length: 1 };
-        problems.error(Code::MissingKey, span, format!("{} has no {key:?}", self.what));
+        problems.error(Code::MissingKey, self.head(), format!("{} has no {key:?}", self.what));
     }
 
     pub(crate) fn wrong(&self, key: &str, node: &Node, expected: &str, problems: &mut Problems) {

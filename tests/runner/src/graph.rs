@@ -97,10 +97,10 @@ fn validated(case: &Value, expectation: &Map, compiled: &Compiled, judge: &mut J
     let messages = |keep: &dyn Fn(&Diagnostic) -> bool| -> Vec<Value> {
         compiled.diagnostics.iter().filter(|d| keep(d)).map(|d| d.message.as_str().into()).collect()
     };
-    judge.check(
-        &expectation.iter().filter(|(key, _)| matches!(&***key, "refused" | "names")).map(owned).collect(),
-        &compiled.diagnostics,
-    );
+    if expectation.contains_key("refused") {
+        let kept = expectation.iter().filter(|(key, _)| matches!(&***key, "refused" | "names"));
+        judge.check(&kept.map(|(key, value)| (key.clone(), value.clone())).collect(), &compiled.diagnostics);
+    }
     for (key, expected) in expectation {
         match &**key {
             "refused" | "names" => {}
@@ -113,10 +113,6 @@ fn validated(case: &Value, expectation: &Map, compiled: &Compiled, judge: &mut J
             other => judge.fail(format!("the key {other:?} is not known")),
         }
     }
-}
-
-fn owned((key, value): (&Arc<str>, &Value)) -> (Arc<str>, Value) {
-    (key.clone(), value.clone())
 }
 
 /// Compares the facts of texts, one by one.

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flowloom_core::Code;
-
 /// Lines of a source file at most; tables of data are not source files.
 const FILE_LINES: usize = 500;
 
@@ -118,15 +116,5 @@ fn what_runs_does_not_know_where_it_came_from() {
             assert!(!text.contains("plan::Format"), "{} asks for the format", file.display());
             assert!(!text.contains(" Format::"), "{} asks for the format", file.display());
         }
-    }
-}
-
-#[test]
-fn every_code_has_a_page() {
-    for code in Code::ALL {
-        let page = root().join(format!("docs/errors/{code}.md"));
-        let text = std::fs::read_to_string(&page).unwrap_or_default();
-        let head = format!("# {code}: {}", code.title());
-        assert_eq!(text.lines().next(), Some(head.as_str()), "{}", page.display());
     }
 }

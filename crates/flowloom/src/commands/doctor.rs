@@ -53,11 +53,16 @@ fn settings(config: &Config) -> Vec<Finding> {
         fine("data folder", config.data_dir.value.display().to_string(), &config.data_dir.origin),
         fine("durability", format!("{:?}", config.durability.value).to_lowercase(), &config.durability.origin),
         fine("default model", model, &config.default_model.origin),
-        fine("egress.allow", format!("{:?}", config.egress.allow), ""),
-        fine("files.root", format!("{:?}", config.files_root), ""),
-        fine("functions", format!("{:?}", config.functions.keys().collect::<Vec<_>>()), ""),
-        fine("agents", format!("{:?}", config.agents.keys().collect::<Vec<_>>()), ""),
+        fine("egress.allow", listed(&config.egress.allow), ""),
+        fine("files.root", listed(config.files_root.iter().map(|root| root.display().to_string())), ""),
+        fine("functions", listed(config.functions.keys()), ""),
+        fine("agents", listed(config.agents.keys()), ""),
     ]
+}
+
+fn listed(items: impl IntoIterator<Item = impl ToString>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }
 
 fn machine() -> Vec<Finding> {

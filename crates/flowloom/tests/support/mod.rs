@@ -75,7 +75,8 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(killed.success());
 }
 
-/// A server on loopback. Paths under `/slow` wait until they are released; everything is counted.
+/// A server on loopback. Paths under `/slow` wait until they are released, `/status/503` answers with that status;
+/// everything is counted.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) address: String,
@@ -134,8 +135,9 @@ impl Server {
         let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
         self.count(&path, key);
         let body = format!("{{\"path\":\"{path}\"}}");
+        let status = path.strip_prefix("/status/").unwrap_or("200");
         let reply = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         );
         let _ = stream.write_all(reply.as_bytes());

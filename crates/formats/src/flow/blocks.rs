@@ -30,7 +30,7 @@ impl Compiler<'_> {
     }
 
     fn parse(&self, text: &str) -> Template {
-        template::parse(text, self.source.contains("\"secret\""))
+        template::parse(text, self.has_secret)
     }
 
     /// Any scalar as text: strings are templates, the rest is what JavaScript's `String()` gives; missing is the word
@@ -113,9 +113,11 @@ impl Compiler<'_> {
             let node = config.node("method");
             let upper = method.to_uppercase();
             let diagnostic = self.problems.warn(Code::NoBody, node.map(|node| node.span).unwrap_or_default(), message);
+            diagnostic.help = Some("remove the body, or choose another method".into());
             if let (Some(node), "POST" | "PUT" | "PATCH") = (node, upper.as_str()) {
-                diagnostic.fix =
-                    Some(Fix { title: format!("write {upper:?}"), edits: vec![(node.span, format!("{upper:?}"))] });
+                let title = format!("write {upper:?}");
+                diagnostic.help = Some(title.clone());
+                diagnostic.fix = Some(Fix { title, edits: vec![(node.span, format!("{upper:?}"))] });
             }
         }
         let broken = broken.or_else(|| body.as_ref().err().cloned());
@@ -217,8 +219,7 @@ impl Compiler<'_> {
         let content = match config.node("instruction") {
             None => {
                 let message = "this step has no \"instruction\"; the model is asked for the word undefined";
-                let span = config.node("resultVariable").map(|node| node.span).unwrap_or_default();
-                self.problems.warn(Code::MissingKey, span, message);
+                self.problems.warn(Code::MissingKey, config.head(), message);
                 Data::Text(Template::literal("undefined"))
             }
             Some(Node { kind: NodeKind::String(text), .. }) => Data::Text(self.parse(text)),
@@ -242,7 +243,7 @@ impl Compiler<'_> {
         self.known(config, &["url", "captureAs", "querySelector", "enableSummarization"]);
         let url = config.text("url", self.problems).map(|(url, _)| self.parse(url)).unwrap_or_default();
         if config.node("url").is_none_or(|node| node.as_str() == Some("")) {
-            let span = config.node("url").map(|node| node.span).unwrap_or_default();
+            let span = config.node("url").map_or(config.head(), |node| node.span);
             self.problems.warn(Code::MissingKey, span, "this step has no \"url\" and will fail");
         }
         const CAPTURES: [&str; 4] = ["text", "html", "querySelector", "json"];

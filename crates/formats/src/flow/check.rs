@@ -7,9 +7,10 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
 use flowloom_core::http::Body;
 use flowloom_core::plan::{Inputs, Kind, Plan, Step};
-use flowloom_core::template::{Data, Part, Template};
+use flowloom_core::template::{Data, Part, Ref, Template};
 
 use crate::Problems;
+use crate::reader::find;
 
 /// Where a template stands, for what may be in it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,19 +21,40 @@ enum Place {
     Url,
     /// Text for a model.
     Prompt,
+    /// A body that is written as an object.
+    BodyValue,
     /// Everywhere else.
     Plain,
 }
 
-pub(super) fn references(plan: &Plan, problems: &mut Problems) {
+/// One step as it is written.
+struct Written<'a> {
+    source: &'a str,
+    step: Span,
+}
+
+impl Written<'_> {
+    fn place(&self, reference: &str) -> Span {
+        find(self.source, self.step, reference)
+    }
+}
+
+pub(super) fn references(plan: &Plan, source: &str, problems: &mut Problems) {
     let Kind::Sequence(steps) = &plan.root.kind else { return };
     let Inputs::Named { declared, defaults } = &plan.inputs else { return };
     let mut known: HashSet<String> = declared.iter().map(|input| input.name.clone()).collect();
     known.extend(defaults.keys().map(|name| name.to_string()));
     let later: HashSet<String> = steps.iter().flat_map(written).collect();
     for step in steps {
+        let as_written = Written { source, step: step.span };
+        let mut seen = HashSet::new();
         visit(step, &mut |template, place| {
-            check_template(template, place, step.span, &known, &later, problems);
+            for reference in template.refs().filter(|reference| !known.contains(&*reference.name)) {
+                if seen.insert(reference.source.clone()) {
+                    check_reference(reference, &as_written, &known, &later, problems);
+                }
+            }
+            check_secrets(template, place, &as_written, problems);
         });
         known.extend(written(step));
     }
@@ -67,7 +89,7 @@ fn visit(step: &Step, see: &mut dyn FnMut(&Template, Place)) {
             }
             match &spec.body {
                 Body::JsonText(template) | Body::Text(template) => see(template, Place::Socket),
-                Body::JsonValue(value) => value.visit(&mut |template| see(template, Place::Plain)),
+                Body::JsonValue(value) => value.visit(&mut |template| see(template, Place::BodyValue)),
                 Body::Form(rows) => rows.iter().for_each(|(name, value)| {
                     see(name, Place::Plain);
                     see(value, Place::Socket);
@@ -102,51 +124,56 @@ fn visit(step: &Step, see: &mut dyn FnMut(&Template, Place)) {
     }
 }
 
-fn check_template(
-    template: &Template,
-    place: Place,
-    span: Span,
+fn check_reference(
+    reference: &Ref,
+    written: &Written<'_>,
     known: &HashSet<String>,
     later: &HashSet<String>,
     problems: &mut Problems,
 ) {
-    let at = Span { start: span.start, length: 1 };
-    for reference in template.refs().filter(|reference| !known.contains(&*reference.name)) {
-        if later.contains(&*reference.name) {
-            let message = format!("{} is used before the step that sets it; it stays as text here", reference.source);
-            problems.warn(Code::LateVariable, at, message);
-            continue;
-        }
-        let message =
-            format!("nothing in the flow sets {}; unless an argument does, it stays as text", reference.source);
-        let mut candidates: Vec<&str> = known.iter().map(String::as_str).collect();
-        candidates.sort_unstable();
-        problems.warn(Code::UnknownVariable, at, message).help =
-            did_you_mean(&reference.name, candidates).map(|meant| format!("did you mean ${{{meant}}}?"));
+    let at = written.place(&reference.source);
+    if later.contains(&*reference.name) {
+        let message = format!("{} is used before the step that sets it; it stays as text here", reference.source);
+        problems.warn(Code::LateVariable, at, message).help = Some("move the step that sets it before this one".into());
+        return;
     }
-    check_secrets(template, place, at, problems);
+    let message = format!("nothing in the flow sets {}; unless an argument does, it stays as text", reference.source);
+    let mut candidates: Vec<&str> = known.iter().map(String::as_str).collect();
+    candidates.sort_unstable();
+    let help = match did_you_mean(&reference.name, candidates) {
+        Some(meant) => format!("did you mean {}?", reference.source.replacen(&*reference.name, meant, 1)),
+        None => format!("if it is a parameter, declare {:?} in the start block", reference.name),
+    };
+    problems.warn(Code::UnknownVariable, at, message).help = Some(help);
 }
 
-fn check_secrets(template: &Template, place: Place, at: Span, problems: &mut Problems) {
+fn check_secrets(template: &Template, place: Place, written: &Written<'_>, problems: &mut Problems) {
     let mut in_query = false;
     for part in &template.parts {
         let Part::Secret(name) = part else {
             in_query |= matches!(part, Part::Text(text) if text.contains('?'));
             continue;
         };
-        match place {
-            Place::Socket => {}
-            Place::Url if in_query => {}
-            Place::Prompt => {
-                let message = format!("the secret {name} would be sent to a model or stored in a result");
-                problems.error(Code::SecretInPrompt, at, message);
-            }
-            Place::Url | Place::Plain => {
-                let message = format!("the secret {name} cannot be used here");
-                problems.error(Code::SecretPlace, at, message).help =
-                    Some("secrets can be in the query of a URL, in header values and in bodies".into());
-            }
-        }
+        let (code, message, help) = match place {
+            Place::Socket => continue,
+            Place::Url if in_query => continue,
+            Place::Prompt => (
+                Code::SecretInPrompt,
+                format!("the secret {name} would be sent to a model or stored in a result"),
+                "secrets can be in the query of a URL, in header values and in bodies of an apiCall",
+            ),
+            Place::BodyValue => (
+                Code::SecretPlace,
+                format!("the secret {name} cannot be used in a body that is an object"),
+                "write the body as text: \"body\": \"{ … }\"",
+            ),
+            Place::Url | Place::Plain => (
+                Code::SecretPlace,
+                format!("the secret {name} cannot be used here"),
+                "secrets can be in the query of a URL, in header values and in bodies",
+            ),
+        };
+        problems.error(code, written.place(&format!("${{secret.{name}}}")), message).help = Some(help.into());
     }
 }
 

@@ -19,7 +19,7 @@ use flowloom_core::template::{Missing, TextRules};
 use flowloom_core::value::{Map, Value};
 
 use crate::Problems;
-use crate::reader::{Fields, read_json};
+use crate::reader::{Fields, Source, read_json};
 
 pub use present::present;
 pub use tool::{ToolReply, tool, tool_reply};
@@ -58,20 +58,23 @@ pub fn unwrap_item(text: &str) -> Option<Value> {
 }
 
 /// Compiles a flow.
-pub(crate) fn compile(file: &str, text: &str, problems: &mut Problems) -> Option<Plan> {
-    let node = read_json(parse_node(text), problems)?;
+pub(crate) fn compile(source: Source<'_>, problems: &mut Problems) -> Option<Plan> {
+    let Source { file, text, tree } = source;
+    let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let Some((flow, name)) = wrapped(&node) else {
-        return Compiler { source: text, problems }.flow(&node, None, file);
+        return Compiler { source: text, has_secret: false, problems }.flow(&node, None, file);
     };
-    problems.within(flow.span);
+    problems.within(flow.span.start, text.get(flow.span.start..flow.span.end()).unwrap_or_default());
     let inner = flow.as_str().unwrap_or_default();
-    let node = read_json(parse_node(inner), problems)?;
-    Compiler { source: inner, problems }.flow(&node, name.and_then(Node::as_str), file)
+    let node = read_json(inner, parse_node(inner), problems)?;
+    Compiler { source: inner, has_secret: false, problems }.flow(&node, name.and_then(Node::as_str), file)
 }
 
 pub(crate) struct Compiler<'a> {
     /// The text that spans are positions in.
     source: &'a str,
+    /// Whether the flow has a variable called `secret`, which hides the secrets.
+    has_secret: bool,
     problems: &'a mut Problems,
 }
 
@@ -86,13 +89,13 @@ impl Compiler<'_> {
         let named = name.map(str::to_owned).or_else(|| {
             fields.text("name", self.problems).map(|(name, _)| name.to_owned()).filter(|name| !name.is_empty())
         });
-        let name = named.unwrap_or_else(|| {
-            let span = Span { start: node.span.start, length: 1 };
-            self.problems.warn(Code::MissingKey, span, "the flow has no name; the file's name is used");
-            stem(file).to_owned()
-        });
+        if named.is_none() && fields.present("name").is_none_or(|name| name.as_str().is_some()) {
+            self.problems.warn(Code::MissingKey, fields.head(), "the flow has no name; the file's name is used");
+        }
+        let name = named.unwrap_or_else(|| stem(file).to_owned());
         let description = fields.text("description", self.problems).map(|(text, _)| text.to_owned());
         let (items, span) = fields.required_list("steps", self.problems)?;
+        self.has_secret = items.iter().any(|item| sets(item, "secret"));
         let steps = self.steps(items);
         let (declared, defaults) = self.inputs(items);
         let root = Step { title: name.clone(), span, ..Step::new(root_key(), Kind::Sequence(steps)) };
@@ -108,7 +111,7 @@ impl Compiler<'_> {
             thread: None,
             root,
         };
-        check::references(&plan, self.problems);
+        check::references(&plan, self.source, self.problems);
         Some(plan)
     }
 
@@ -221,6 +224,15 @@ impl Compiler<'_> {
         }
         (declared, defaults)
     }
+}
+
+/// Whether a step sets a variable of this name.
+fn sets(item: &Node, name: &str) -> bool {
+    let Some(config) = item.get("config") else { return false };
+    let is_name = |node: Option<&Node>| node.and_then(Node::as_str) == Some(name);
+    let rows = config.get("variables").and_then(Node::items).unwrap_or_default();
+    let stores = ["resultVariable", "responseVariable"];
+    rows.iter().any(|row| is_name(row.get("name"))) || stores.iter().any(|key| is_name(config.get(key)))
 }
 
 fn root_key() -> Key {

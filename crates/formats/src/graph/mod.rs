@@ -18,7 +18,7 @@ use flowloom_core::render::Style;
 use flowloom_core::template::{Missing, TextRules};
 use flowloom_core::value::Map;
 
-use crate::reader::{Fields, read_json};
+use crate::reader::{Fields, Source, read_json};
 use crate::{Problems, Sources};
 use agents::Agents;
 
@@ -84,8 +84,9 @@ struct Graph<'a> {
 }
 
 /// Compiles a graph.
-pub(crate) fn compile(file: &str, text: &str, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
-    let node = read_json(parse_node(text), problems)?;
+pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+    let Source { file, text, tree } = source;
+    let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let node = match rows::gather(&node) {
         Some(gathered) => gathered,
         None => node,

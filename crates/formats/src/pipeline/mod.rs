@@ -20,7 +20,7 @@ use flowloom_core::render::Style;
 use flowloom_core::template::{Data, Missing, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 
-use crate::reader::{Fields, read_json};
+use crate::reader::{Fields, Source, read_json};
 use crate::{Problems, Sources};
 use blocks::{Blocks, Definition};
 
@@ -53,8 +53,9 @@ const KEYS: [&str; 13] = [
 ];
 
 /// Compiles a pipeline.
-pub(crate) fn compile(file: &str, text: &str, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
-    let node = read_json(parse_node(text), problems)?;
+pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+    let Source { file, text, tree } = source;
+    let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let inner = ["pipeline", "pipeline_json", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
     let blocks = Blocks::load(file, &node, sources, problems);
     Compiler { problems, blocks }.pipeline(inner, file)

@@ -31,28 +31,21 @@ impl Compiler<'_> {
             return Some(call(id, prompt, is_collect));
         }
         Some(match id {
-            "agent::chat" => {
-                self.refuse_secrets(&prompt, span);
-                Kind::Generate(Generate {
-                    model: None,
-                    system: None,
-                    thread: None,
-                    computed: None,
-                    messages: vec![(Role::User, Data::Text(prompt))],
-                    schema: None,
-                    options: GenerateOptions::default(),
-                })
-            }
+            "agent::chat" => Kind::Generate(Generate {
+                model: None,
+                system: None,
+                thread: None,
+                computed: None,
+                messages: vec![(Role::User, Data::Text(prompt))],
+                schema: None,
+                options: GenerateOptions::default(),
+            }),
             "memory::get" | "memory::set" => {
-                self.refuse_secrets(&prompt, span);
                 let is_get = id == "memory::get";
                 let operation = if is_get { MemoryOperation::Get } else { MemoryOperation::Set };
                 Kind::Memory(MemoryStep { operation, prompt })
             }
-            "human::ask" => {
-                self.refuse_secrets(&prompt, span);
-                Kind::Ask { question: prompt, schema: None }
-            }
+            "human::ask" => Kind::Ask { question: prompt, schema: None },
             id if BUILT_IN.contains(&id) || self.sources.functions.iter().any(|name| name == id) => {
                 call(id, prompt, is_collect)
             }
@@ -61,13 +54,6 @@ impl Compiler<'_> {
                 return None;
             }
         })
-    }
-
-    fn refuse_secrets(&mut self, prompt: &Template, span: Span) {
-        if let Some(name) = prompt.secrets().next() {
-            let message = format!("the secret {name} would reach a model, a person or the memory");
-            self.problems.error(Code::SecretInPrompt, span, message);
-        }
     }
 
     fn unknown_function(&mut self, id: &str, span: Span) {

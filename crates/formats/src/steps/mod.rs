@@ -22,7 +22,7 @@ use flowloom_core::plan::{
 use flowloom_core::render::Style;
 use flowloom_core::template::{Missing, Ref, Template, TextRules};
 
-use crate::reader::{Fields, read_json};
+use crate::reader::{Fields, Source, find, read_json};
 use crate::{Problems, Sources};
 
 pub use functions::BUILT_IN;
@@ -59,6 +59,10 @@ const KEYS: [&str; 11] = [
 
 /// Where the definition starts in `text` that is a call of `workflow::create`, as JavaScript.
 pub(crate) fn literal_start(text: &str) -> Option<usize> {
+    // A JSON file may speak of such a call in one of its texts.
+    if text.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
     let call =
         ["'workflow::create'", "\"workflow::create\""].iter().find_map(|name| Some(text.find(name)? + name.len()))?;
     let rest = text[call..].trim_start().strip_prefix(',')?.trim_start();
@@ -66,17 +70,20 @@ pub(crate) fn literal_start(text: &str) -> Option<usize> {
 }
 
 /// Compiles a step list.
-pub(crate) fn compile(file: &str, text: &str, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
-    let parsed = match literal_start(text) {
-        Some(start) => parse_literal(text, start),
-        None => parse_node(text),
-    };
-    let node = read_json(parsed, problems)?;
+pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+    let Source { file, text, tree } = source;
+    let node = tree.or_else(|| {
+        let parsed = literal_start(text).map_or_else(|| parse_node(text), |start| parse_literal(text, start));
+        read_json(text, parsed, problems)
+    })?;
     let node = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
-    Compiler { sources, problems, functions: Vec::new(), known: vec!["input".to_owned()] }.workflow(node, file)
+    let known = vec!["input".to_owned()];
+    Compiler { text, sources, problems, functions: Vec::new(), known }.workflow(node, file)
 }
 
 struct Compiler<'a> {
+    /// The text that spans are positions in.
+    text: &'a str,
     sources: &'a Sources,
     problems: &'a mut Problems,
     functions: Vec<(Arc<str>, Span)>,
@@ -105,6 +112,7 @@ impl Compiler<'_> {
         }
         let (items, span) = fields.required_list("steps", self.problems)?;
         let rows: Vec<Row<'_>> = items.iter().filter_map(|item| self.row(item)).collect();
+        self.check_names(&rows);
         let steps = self.batches(&rows);
         let root = Step { span, ..Step::new(Key::nth("steps", 1), Kind::Sequence(steps)) };
         Some(Plan {
@@ -141,6 +149,32 @@ impl Compiler<'_> {
             self.problems.warn(Code::UnusedField, *span, message);
         }
         Some(Row { fields, node, name: name.unwrap_or_default(), mode })
+    }
+
+    /// Warns of steps that are called alike, and of fan-out members that overwrite each other's results.
+    fn check_names(&mut self, rows: &[Row<'_>]) {
+        for (index, row) in rows.iter().enumerate().filter(|(_, row)| !row.name.is_empty()) {
+            if rows[..index].iter().any(|other| other.name == row.name) {
+                let message =
+                    format!("another step is called {:?} too; results tell them apart by order only", row.name);
+                let span = row.fields.node("name").map_or(head(row.node), |name| name.span);
+                self.problems.warn(Code::DuplicateName, span, message).help = Some("give each its own name".into());
+            }
+        }
+        for batch in rows.chunk_by(|a, b| a.mode == "fanout" && b.mode == "fanout") {
+            let outputs: Vec<_> = batch.iter().filter_map(|row| row.fields.present("outputVar")).collect();
+            for (index, output) in outputs.iter().enumerate() {
+                let name = output.as_str().filter(|name| !name.is_empty());
+                if name.is_some() && outputs[..index].iter().any(|other| other.as_str() == name) {
+                    let message = format!(
+                        "{:?} is set by another step of this fan-out too; one result is lost",
+                        name.unwrap_or_default()
+                    );
+                    self.problems.warn(Code::DuplicateName, output.span, message).help =
+                        Some("give each its own variable".into());
+                }
+            }
+        }
     }
 
     /// Puts consecutive fan-out steps together.
@@ -182,7 +216,14 @@ impl Compiler<'_> {
         if let Some((_, span)) = written {
             self.check_references(row, &prompt, span);
         }
+        let secret = prompt.secrets().next().map(|name| name.to_string());
         let kind = self.function(function, span, prompt, is_collect)?;
+        if let (Some(name), Some((_, prompt)), false) = (secret, written, matches!(kind, Kind::Call(_))) {
+            let at = find(self.text, prompt, &format!("{{{{secret.{name}}}}}"));
+            let message = format!("the secret {name} would reach a model, a person or the memory");
+            self.problems.error(Code::SecretInPrompt, at, message).help =
+                Some("secrets can be in the arguments of functions that are called, such as tool::http_request".into());
+        }
         let key = siblings.key(Some(&row.name), row.mode);
         let mut step = Step { title: row.name.clone(), span: row.node.span, ..Step::new(key, kind) };
         step.capability = Some(function.into());
@@ -215,9 +256,12 @@ impl Compiler<'_> {
                 continue;
             }
             let message = format!("no step before this one sets {}; it stays as text", reference.source);
-            let meant = did_you_mean(&reference.name, self.known.iter().map(String::as_str));
-            self.problems.warn(Code::UnknownVariable, span, message).help =
-                meant.map(|meant| format!("did you mean {{{{{meant}}}}}?"));
+            let help = match did_you_mean(&reference.name, self.known.iter().map(String::as_str)) {
+                Some(meant) => format!("did you mean {}?", reference.source.replacen(&*reference.name, meant, 1)),
+                None => format!("variables so far: {}", self.known.join(", ")),
+            };
+            let at = find(self.text, span, &reference.source);
+            self.problems.warn(Code::UnknownVariable, at, message).help = Some(help);
         }
     }
 

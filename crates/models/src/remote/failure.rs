@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use flowloom_core::error::Retry;
+use flowloom_core::http::is_passing;
 use flowloom_core::{Code, StepError};
 use reqwest::header::HeaderMap;
 
@@ -53,7 +54,8 @@ impl Failure {
         let reason = reqwest::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
         let message = format!("HTTP {status} {}: {}", reason.unwrap_or_default(), provider_message(body));
         Failure {
-            again: matches!(status, 408 | 409 | 429 | 500..=599),
+            // Providers answer 409 while they are at work on the same thing.
+            again: is_passing(status) || status == 409,
             wait: retry_after(headers, now),
             status: Some(status),
             ..Failure::new(Code::ModelFailed, message)

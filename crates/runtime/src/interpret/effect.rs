@@ -314,8 +314,7 @@ fn read_reply(reply: &flowloom_core::http::HttpReply) -> Result<Outcome, Failure
         return Ok(plain(flowloom_core::http::decode(&reply.body)));
     }
     let message = format!("HTTP error! status: {}", reply.status);
-    let passing = matches!(reply.status, 408 | 425 | 429 | 500..=599);
-    let error = if passing { StepError::passing } else { StepError::new };
+    let error = if flowloom_core::http::is_passing(reply.status) { StepError::passing } else { StepError::new };
     Err(error(Code::HttpStatus, message.clone()).into())
 }
 

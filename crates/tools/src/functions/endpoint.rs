@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::{Retry, StepError};
-use flowloom_core::http::{HttpRequest, normalize_url};
+use flowloom_core::http::{HttpRequest, is_passing, normalize_url};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::CallRequest;
 use flowloom_core::rich::Rich;
@@ -69,7 +69,7 @@ impl HttpFunction {
         let told = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
         let message = format!("the function {id} answered with status {}{told}", received.status);
         let mut error = StepError::new(Code::FunctionFailed, message);
-        if matches!(received.status, 408 | 429 | 500..) {
+        if is_passing(received.status) {
             let wait = received.header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
             error.retry = wait.map_or(Retry::Maybe, |seconds| Retry::After(seconds.min(LONGEST_WAIT) * 1000));
         }

@@ -2,28 +2,12 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::http::check_header_name;
 use flowloom_core::rich::Rich;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{HttpLimits, USER_AGENT};
 use crate::secrets::{Used, Writing};
-
-/// Headers that belong to the connection.
-const OWNED: [&str; 10] = [
-    "host",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-    "keep-alive",
-    "upgrade",
-    "te",
-    "trailer",
-    "expect",
-    "http2-settings",
-];
-
-/// Families of headers that only proxies and browsers may set; servers trust them.
-const FORBIDDEN: [&str; 4] = ["proxy-", "sec-", "x-forwarded-", "forwarded"];
 
 /// Parts of names of headers that hold a credential.
 const CREDENTIAL: [&str; 7] = ["auth", "cookie", "token", "key", "secret", "password", "session"];
@@ -115,15 +99,9 @@ fn is_credential(name: &str) -> bool {
 }
 
 fn check_name(name: &str) -> Result<HeaderName, StepError> {
-    let lower = name.to_ascii_lowercase();
     let parsed =
         HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid(format!("{name:?} is not a header name")))?;
-    if OWNED.contains(&lower.as_str()) {
-        return Err(invalid(format!("the header {name} is set by the connection itself; remove the row")));
-    }
-    if FORBIDDEN.iter().any(|family| lower.starts_with(family)) {
-        return Err(invalid(format!("the header {name} is only for proxies and browsers; remove the row")));
-    }
+    check_header_name(name)?;
     Ok(parsed)
 }
 

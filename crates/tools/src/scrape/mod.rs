@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpRequest, normalize_url};
+use flowloom_core::http::{HttpRequest, is_passing, normalize_url};
 use flowloom_core::request::{Capture, ScrapeRequest};
 use flowloom_core::rich::Rich;
 use flowloom_runtime::effects::{Context, Reply, Scraper};
@@ -57,7 +57,7 @@ impl PageScraper {
         })?;
         if !(200..300).contains(&received.status) {
             let message = nothing(&format!("the server answered with status {}", received.status));
-            let passing = matches!(received.status, 408 | 429 | 500..);
+            let passing = is_passing(received.status);
             let error = if passing { StepError::passing } else { StepError::new };
             return Err(error(Code::ScrapeFailed, message));
         }

@@ -1,0 +1,6 @@
+await trigger('workflow::create', {
+  name: 'A call',
+  steps: [
+    { name: 'a', functionId: 'agent::chat', mode: getMode() },
+  ],
+});

@@ -1,0 +1,142 @@
+//! What the commands print where nobody watches a terminal: plain lines, one snapshot for each sight.
+
+mod support;
+
+use support::{Place, exit, stderr};
+
+const STEPS: &str = include_str!("../../../examples/steps/review-document.json");
+const PERSON: &str = include_str!("../../../examples/steps/ask-a-person.json");
+
+/// A flow that needs no server.
+const FLOW: &str = r#"{
+  "name": "Two sentences",
+  "description": "Writes a sentence about a city and translates it",
+  "steps": [
+    {"type": "start", "config": {"variables": [{"name": "city", "value": "Oslo"}]}},
+    {"type": "llmInstruction", "config": {"instruction": "One sentence about ${city}", "resultVariable": "sentence"}},
+    {"type": "llmInstruction", "config": {"instruction": "In German: ${sentence}", "resultVariable": "german", "directOutput": true}}
+  ]
+}
+"#;
+
+const SCRIPT: &str = r#"{"match": [
+  {"contains": "One sentence about", "answer": "Oslo lies at the end of a fjord."},
+  {"contains": "In German", "answer": "Oslo liegt am Ende eines Fjords."},
+  {"contains": "positive or negative", "answer": "negative"},
+  {"contains": "What is this text about", "answer": "a broken lamp"},
+  {"contains": "into one sentence", "answer": "A negative letter about a broken lamp."},
+  {"contains": "unhappy customer", "answer": "We are sorry and send you a new lamp."},
+  {"contains": "poem", "answer": "The tide goes out,\nthe tide comes in."}
+]}"#;
+
+/// A place with definitions and a model that answers from a script.
+fn place() -> Place {
+    let place = Place::new("default_model = \"scripted:script.json\"\n");
+    place.write("script.json", SCRIPT);
+    place.write("flow.json", FLOW);
+    place.write("review.json", STEPS);
+    place.write("ask.json", PERSON);
+    place
+}
+
+/// Runs one command; what it printed with times, durations, ids and folders taken out.
+fn see(name: &str, place: &Place, arguments: &[&str]) {
+    let output = place.run(arguments);
+    let said = format!(
+        "$ flowloom {}\n{}\n{}\nexit {}\n",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stdout),
+        stderr(&output),
+        exit(&output)
+    );
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("terminal");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let folder = place.path("");
+    let folder = folder.to_str().expect("UTF-8").trim_end_matches('/');
+    settings.add_filter(folder, "[folder]");
+    settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[run]");
+    settings.add_filter(r" +\d+(\.\d)?m?s\b", " [time]");
+    settings.add_filter(r"▏[ ━]*▕", "▏[bar]▕");
+    settings.bind(|| insta::assert_snapshot!(name, said));
+}
+
+#[test]
+fn a_flow_runs_and_is_looked_at() {
+    let place = place();
+    see("run-flow", &place, &["run", "flow.json"]);
+    see("show-flow", &place, &["show", "last"]);
+    see("replay", &place, &["replay", "last"]);
+}
+
+#[test]
+fn a_step_list_runs_and_is_looked_at() {
+    let place = place();
+    // Branches end in the order in which the model answers; a script answers in the order of the steps.
+    see("run-steps", &place, &["run", "review.json", "-i", "text=My lamp is broken."]);
+    see("show-steps", &place, &["show", "last"]);
+    see("runs", &place, &["runs"]);
+}
+
+#[test]
+fn a_run_that_waits_says_what_for() {
+    let place = place();
+    see("run-waits", &place, &["run", "ask.json"]);
+    see("show-waits", &place, &["show", "last"]);
+    see("answer", &place, &["answer", "last", "the tide"]);
+    see("answer-again", &place, &["answer", "last", "the moon"]);
+}
+
+#[test]
+fn a_run_that_fails_says_why() {
+    let place = place();
+    place.write("script.json", r#"{"match": [], "default": {"error": "the server is down"}}"#);
+    see("run-fails", &place, &["run", "flow.json"]);
+    see("show-fails", &place, &["show", "last"]);
+    see("run-refused", &place, &["run", "nowhere.json"]);
+    see("resume-ended", &place, &["resume", "last"]);
+    see("show-nothing", &place, &["show", "0123"]);
+}
+
+#[test]
+fn codes_are_explained() {
+    let place = place();
+    see("explain", &place, &["explain", "FL0105"]);
+    see("explain-unknown", &place, &["explain", "FL9999"]);
+}
+
+#[test]
+fn every_command_has_help() {
+    let place = place();
+    see("help", &place, &["--help"]);
+    let commands = [
+        "run",
+        "check",
+        "runs",
+        "show",
+        "resume",
+        "replay",
+        "cancel",
+        "answer",
+        "resolve",
+        "models",
+        "import",
+        "schema",
+        "explain",
+        "doctor",
+        "demo",
+        "completions",
+    ];
+    for command in commands {
+        see(&format!("help-{command}"), &place, &[command, "--help"]);
+    }
+    see("no-such-command", &place, &["rnu"]);
+    see("no-such-flag", &place, &["run", "flow.json", "--modle", "x"]);
+}
+
+#[test]
+fn doctor_says_what_is_configured() {
+    let place = Place::new("default_model = \"scripted:echo\"\n[egress]\nallow = [\"127.0.0.1:8791\"]\n");
+    see("doctor", &place, &["doctor"]);
+}

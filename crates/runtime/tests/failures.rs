@@ -1,0 +1,210 @@
+//! One plan for each way in which a run can fail by itself: limits, budgets, missing values, a record of another plan.
+
+#[allow(dead_code)]
+#[path = "world/plans.rs"]
+mod plans;
+#[allow(dead_code)]
+mod world;
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::event::{Event, Record};
+use flowloom_core::hash::Hash;
+use flowloom_core::limits::Limits;
+use flowloom_core::plan::*;
+use flowloom_core::request::{GenerateOptions, Role};
+use flowloom_core::status::Status;
+use flowloom_core::template::{Data, Missing, TextRules};
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::effects::{Effects, NoCode};
+use flowloom_runtime::memory::MemoryJournal;
+use flowloom_runtime::{Engine, Outcome, Start};
+use plans::{RULES, call, plan, sequence, step, text};
+use world::World;
+
+/// A run of one plan in a world of its own.
+struct Trial {
+    world: World,
+    journal: Arc<MemoryJournal>,
+    engine: Engine,
+    plan: Arc<Plan>,
+    limits: Limits,
+}
+
+impl Trial {
+    fn new(root: Step) -> Trial {
+        Trial::of(plan(root), |_| {})
+    }
+
+    fn of(plan: Plan, change: impl FnOnce(&mut Effects)) -> Trial {
+        let (world, journal) = (World::new(1), Arc::new(MemoryJournal::new()));
+        let mut effects = world.effects();
+        change(&mut effects);
+        let engine = Engine::new(effects, journal.clone());
+        Trial { world, journal, engine, plan: Arc::new(plan), limits: Limits::default() }
+    }
+
+    fn within(mut self, limits: Limits) -> Trial {
+        self.limits = limits;
+        self
+    }
+
+    fn begin(&self) -> Result<flowloom_runtime::Run, flowloom_core::StepError> {
+        self.engine.start(Start {
+            plan: self.plan.clone(),
+            bundle: Hash::of(b"bundle"),
+            inputs: Value::Null,
+            owner: "local".into(),
+            agent: None,
+            limits: self.limits.clone(),
+            depth: 0,
+            id: None,
+        })
+    }
+
+    fn run(&self) -> Outcome {
+        let run = self.begin().expect("accepted");
+        self.world.clock.block_on(run.drive()).expect("no deadlock")
+    }
+
+    #[track_caller]
+    fn fails(&self, status: Status, code: Code) {
+        let outcome = self.run();
+        let error = outcome.state.error.as_ref().map(|error| error.code);
+        assert_eq!((outcome.state.status, error), (status, Some(code)), "{:?}", outcome.state.error);
+    }
+}
+
+fn rounds(body: Step, exhausted: Exhausted) -> Step {
+    let looped = Loop {
+        body: Box::new(body),
+        until: None,
+        test: LoopTest::After,
+        max: 3,
+        exhausted,
+        counter: None,
+        output: LoopOutput::Last,
+    };
+    step("rounds", Kind::Loop(looped))
+}
+
+fn ask_model() -> Step {
+    let generate = Generate {
+        model: None,
+        thread: None,
+        messages: vec![(Role::User, Data::Text(text("last")))],
+        schema: None,
+        options: GenerateOptions::default(),
+    };
+    step("say", Kind::Generate(generate))
+}
+
+fn nested(depth: u32) -> Step {
+    (0..depth).fold(call("leaf", "f"), |inner, level| sequence(&format!("l{level}"), vec![inner]))
+}
+
+fn workflows(depth: u32) -> Step {
+    (0..depth).fold(call("leaf", "f"), |inner, level| {
+        let inner = Subflow { plan: Arc::new(plan(inner)), inputs: Data::Constant(Value::Null) };
+        step(&format!("w{level}"), Kind::Subflow(inner))
+    })
+}
+
+#[test]
+fn every_limit_ends_the_run_with_its_code() {
+    let one = Limits { steps: 1, ..Limits::default() };
+    let two_calls = || sequence("s", vec![call("a", "f"), call("b", "f")]);
+    Trial::new(two_calls()).within(one).fails(Status::Failed, Code::LimitSteps);
+    Trial::new(rounds(call("a", "f"), Exhausted::Fail)).fails(Status::Failed, Code::LimitIterations);
+    let few = Limits { iterations: 2, ..Limits::default() };
+    Trial::new(rounds(call("a", "f"), Exhausted::Succeed)).within(few).fails(Status::Failed, Code::LimitIterations);
+    Trial::new(nested(100)).fails(Status::Failed, Code::LimitNesting);
+    Trial::new(workflows(9)).fails(Status::Failed, Code::LimitSubflow);
+    let small = Limits { output_bytes: 100, ..Limits::default() };
+    Trial::new(call("a", "big")).within(small).fails(Status::Failed, Code::LimitOutput);
+    let short = Limits { time_ms: Some(1000), ..Limits::default() };
+    Trial::new(call("a", "hang")).within(short).fails(Status::TimedOut, Code::LimitTime);
+}
+
+#[test]
+fn every_budget_ends_the_run_with_its_code() {
+    let tokens = Limits { tokens: Some(5), ..Limits::default() };
+    Trial::new(ask_model()).within(tokens).fails(Status::BudgetExceeded, Code::BudgetTokens);
+    let money = Limits { micro_usd: Some(1), ..Limits::default() };
+    Trial::new(ask_model()).within(money).fails(Status::BudgetExceeded, Code::BudgetMoney);
+}
+
+#[test]
+fn a_step_has_a_time_limit() {
+    let mut slow = call("a", "hang");
+    slow.policy.timeout_ms = Some(50);
+    Trial::new(slow).fails(Status::Failed, Code::StepTimeout);
+}
+
+#[test]
+fn a_machine_needs_an_edge_to_go_on() {
+    let edges = vec![Edge { from: 0, to: None, condition: Some(flowloom_core::expr::Expr::Constant(false.into())) }];
+    let machine = Machine { nodes: vec![call("a", "f")], entry: 0, edges, max_visits: 3 };
+    Trial::new(step("walk", Kind::Machine(machine))).fails(Status::Failed, Code::MachineStuck);
+}
+
+#[test]
+fn a_reference_without_a_value_fails_where_the_format_says_so() {
+    let rules = TextRules { missing: Missing::Error, ..RULES };
+    Trial::of(Plan { text: rules, ..plan(call("a", "f")) }, |_| {}).fails(Status::Failed, Code::MissingValue);
+}
+
+#[test]
+fn code_is_not_run_without_a_sandbox() {
+    let inputs = Data::Constant(Value::Null);
+    let python = step("p", Kind::Python { source: "pass".into(), inputs, effect: EffectClass::AtLeastOnce });
+    Trial::of(plan(python), |effects| effects.code = Arc::new(NoCode)).fails(Status::Failed, Code::NoSandbox);
+}
+
+#[test]
+fn a_required_input_is_asked_for_before_anything_is_recorded() {
+    let input = Input { name: "city".into(), description: None, default: None, required: true };
+    let inputs = Inputs::Named { declared: vec![input], defaults: Map::new() };
+    let trial = Trial::of(Plan { inputs, ..plan(call("a", "f")) }, |_| {});
+    assert_eq!(trial.begin().map(|_| ()).expect_err("refused").code, Code::InputMissing);
+}
+
+#[test]
+fn a_cancelled_run_says_so() {
+    let trial = Trial::new(call("a", "hang"));
+    let run = trial.begin().expect("accepted");
+    run.control().cancel("me");
+    let outcome = trial.world.clock.block_on(run.drive()).expect("no deadlock");
+    let error = outcome.state.error.map(|error| error.code);
+    assert_eq!((outcome.state.status, error), (Status::Cancelled, Some(Code::Cancelled)));
+}
+
+#[test]
+fn a_journal_that_fails_stops_the_run() {
+    let trial = Trial::new(call("a", "f"));
+    trial.journal.crash_after(1);
+    assert_eq!(trial.run().broken.map(|error| error.code), Some(Code::StoreFailed));
+}
+
+/// Follows the record of one plan with another plan, or with a changed record.
+fn replay(trial: &Trial, records: Vec<Arc<Record>>, plan: Plan) -> Code {
+    let replay = trial.engine.replay(records, Arc::new(plan));
+    trial.world.clock.block_on(replay).expect("no deadlock").expect_err("it differs").code
+}
+
+#[test]
+fn a_record_is_followed_only_by_what_made_it() {
+    let trial = Trial::new(sequence("s", vec![call("a", "f")]));
+    let records = trial.run().records;
+    let other = plan(sequence("s", vec![call("a", "g")]));
+    assert_eq!(replay(&trial, records.clone(), other), Code::ReplayDivergence);
+    let shorter = plan(sequence("s", Vec::new()));
+    assert_eq!(replay(&trial, records.clone(), shorter), Code::ReplayDivergence);
+    let mut newer = records;
+    let Event::RunCreated(created) = &newer[0].event else { panic!("the first event") };
+    let mut created = created.clone();
+    created.engine_semantics += 1;
+    newer[0] = Arc::new(Record { event: Event::RunCreated(created), ..(*newer[0]).clone() });
+    assert_eq!(replay(&trial, newer, plan(call("a", "f"))), Code::EngineTooOld);
+}

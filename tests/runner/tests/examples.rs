@@ -1,0 +1,139 @@
+//! Every bundled example, run in memory under several schedules; each record is replayed a hundred times at once, polled
+//! in an order that a seed decides: the same bytes each time, and nothing performed.
+
+#[allow(dead_code)]
+#[path = "../../../crates/runtime/tests/world/mod.rs"]
+mod world;
+
+use std::future::{Future, poll_fn};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use flowloom_core::hash::{Hash, Hasher};
+use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
+use flowloom_core::state::Phase;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_formats::{Sources, compile};
+use flowloom_runtime::journal::Wish;
+use flowloom_runtime::memory::MemoryJournal;
+use flowloom_runtime::sim::SimClock;
+use flowloom_runtime::{Engine, Outcome, Start};
+use world::World;
+
+/// Schedules under which each example is run.
+const SCHEDULES: u64 = 8;
+/// Replays of each record.
+const REPLAYS: usize = 100;
+
+fn examples() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let files =
+        ["flow", "steps"].into_iter().flat_map(|format| std::fs::read_dir(root.join(format)).expect("a folder"));
+    let mut files: Vec<_> = files.map(|entry| entry.expect("an entry").path()).collect();
+    files.sort();
+    files
+}
+
+fn plan(file: &Path) -> Arc<Plan> {
+    let bytes = std::fs::read(file).expect("readable");
+    let sources = Sources { files: [("x.json".to_owned(), bytes)].into(), source_bytes: 1 << 20, ..Sources::default() };
+    let compiled = compile("x.json", &sources, None);
+    assert_eq!(compiled.diagnostics, [], "{}", file.display());
+    Arc::new(compiled.plan.expect("a plan"))
+}
+
+struct Trial {
+    world: World,
+    engine: Engine,
+    plan: Arc<Plan>,
+}
+
+impl Trial {
+    fn new(seed: u64, plan: &Arc<Plan>) -> Trial {
+        let world = World::new(seed);
+        let engine = Engine::new(world.effects(), Arc::new(MemoryJournal::new())).with_ids(|| RunId::new(1, [7; 10]));
+        Trial { world, engine, plan: plan.clone() }
+    }
+
+    /// Runs to the end, answering what it asks.
+    fn run(&self) -> Outcome {
+        let start = Start {
+            plan: self.plan.clone(),
+            bundle: Hash::of(b"bundle"),
+            inputs: Value::Null,
+            owner: "local".into(),
+            agent: None,
+            limits: self.plan.limits.clone(),
+            depth: 0,
+            id: None,
+        };
+        let clock = &self.world.clock;
+        let run = self.engine.start(start).expect("accepted");
+        let mut outcome = clock.block_on(run.drive()).expect("no deadlock");
+        while outcome.state.status == Status::Waiting {
+            let asking = outcome.state.steps().iter().find(|step| step.phase == Phase::Waiting).expect("a question");
+            let wish = Wish::Answer { path: asking.path.clone(), value: "the sea".into(), by: "me".into() };
+            clock.block_on(self.engine.post(outcome.id, wish)).expect("no deadlock").expect("accepted");
+            let resumed = self.engine.resume(outcome.id, async |_| Ok(self.plan.clone()));
+            let run = clock.block_on(resumed).expect("no deadlock").expect("resumable");
+            outcome = clock.block_on(run.drive()).expect("no deadlock");
+        }
+        outcome
+    }
+
+    fn sent(&self) -> u32 {
+        self.world.sent.lock().expect("not poisoned").values().sum()
+    }
+}
+
+fn text(outcome: &Outcome) -> String {
+    let lines = outcome.records.iter().map(|record| serde_json::to_string(&**record).expect("serialisable"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+type Task<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Polls all tasks until they are done, each time in another order, whether something woke them or not.
+fn shuffled<T>(clock: &SimClock, seed: u64, tasks: Vec<Task<'_, T>>) -> Vec<T> {
+    let mut open: Vec<_> = tasks.into_iter().collect();
+    let (mut done, mut round) = (Vec::new(), 0);
+    let all = poll_fn(|context| {
+        round += 1;
+        let mut order: Vec<_> = std::mem::take(&mut open).into_iter().enumerate().collect();
+        order
+            .sort_by_key(|(index, _)| *Hasher::new().number(seed).number(round).number(*index as u64).finish().bytes());
+        for (_, mut task) in order {
+            match task.as_mut().poll(context) {
+                Poll::Ready(output) => done.push(output),
+                Poll::Pending => open.push(task),
+            }
+        }
+        if open.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    });
+    clock.block_on(all).expect("no deadlock");
+    done
+}
+
+#[test]
+fn examples_replay_to_the_same_bytes() {
+    for file in examples() {
+        let plan = plan(&file);
+        for seed in 0..SCHEDULES {
+            let trial = Trial::new(seed, &plan);
+            let outcome = trial.run();
+            assert_eq!(outcome.state.status, Status::Succeeded, "{}: {:?}", file.display(), outcome.state.error);
+            let (expected, sent) = (text(&outcome), trial.sent());
+            assert!(sent > 0, "{} performs something", file.display());
+            assert_eq!(text(&Trial::new(seed, &plan).run()), expected, "{}, seed {seed}, run again", file.display());
+            let replay = |_| -> Task<'_, _> { Box::pin(trial.engine.replay(outcome.records.clone(), plan.clone())) };
+            for replayed in shuffled(&trial.world.clock, seed, (0..REPLAYS).map(replay).collect()) {
+                assert_eq!(text(&replayed.expect("no divergence")), expected, "{}, seed {seed}", file.display());
+            }
+            assert_eq!(trial.sent(), sent, "{}, seed {seed}: replay performed something", file.display());
+        }
+    }
+}
