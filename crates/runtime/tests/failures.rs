@@ -164,7 +164,7 @@ fn code_is_not_run_without_a_sandbox() {
 
 #[test]
 fn a_required_input_is_asked_for_before_anything_is_recorded() {
-    let input = Input { name: "city".into(), description: None, default: None, required: true };
+    let input = Input { name: "city".into(), required: true, ..Input::default() };
     let inputs = Inputs::Named { declared: vec![input], defaults: Map::new() };
     let trial = Trial::of(Plan { inputs, ..plan(call("a", "f")) }, |_| {});
     assert_eq!(trial.begin().map(|_| ()).expect_err("refused").code, Code::InputMissing);
