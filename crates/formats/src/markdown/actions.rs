@@ -11,6 +11,9 @@ use super::text::{element, range};
 /// The actions that are built in, as they are written.
 const BUILT_IN: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];
 
+/// Attributes of an action at most.
+const ATTRIBUTES: usize = 64;
+
 /// An action in the source.
 pub(super) struct Action<'n> {
     /// Its name in kebab case.
@@ -124,6 +127,11 @@ impl Compiler<'_> {
     fn attributes<'n>(&mut self, contents: &'n [AttributeContent], text: &'n Text<'n>, from: usize) -> Vec<Attribute<'n>> {
         let mut at = from;
         let mut attributes: Vec<Attribute<'n>> = Vec::new();
+        if contents.len() > ATTRIBUTES {
+            let message = format!("an action has more than {ATTRIBUTES} attributes");
+            self.report(text, Code::TooComplex, from, from + 1, message);
+            return attributes;
+        }
         for content in contents {
             match content {
                 AttributeContent::Expression(spread) if self.forgot_equals(text, at, attributes.last()) => {
