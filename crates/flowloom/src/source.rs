@@ -1,5 +1,6 @@
 //! Reads definition files, and shows their problems.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use flowloom_core::diagnostic::{Diagnostic, Severity, line_column};
@@ -15,6 +16,8 @@ pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
     pub(crate) compiled: Compiled,
+    /// The files that it includes, as they were read.
+    pub(crate) included: BTreeMap<String, String>,
 }
 
 /// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
@@ -29,17 +32,40 @@ pub(crate) fn load(path: &Path, functions: &[String], limit: u64, format: Option
     match read(path, limit) {
         Ok(bytes) => {
             sources.files.insert(name.clone(), bytes.clone());
-            let compiled = compile(&name, &sources, format);
-            Source { name, bytes, compiled }
+            let mut compiled = compile(&name, &sources, format);
+            while add_needed(&compiled.needs, path, limit, &mut sources) {
+                compiled = compile(&name, &sources, format);
+            }
+            sources.files.remove(&name);
+            let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+            let included = sources.files.into_iter().map(|(file, bytes)| (file, text(bytes))).collect();
+            Source { name, bytes, compiled, included }
         }
         Err(error) => {
             let span = flowloom_core::Span::default();
             let message = format!("{name} cannot be read: {error}");
             let diagnostic = Diagnostic::error(flowloom_core::Code::Unreadable, &name, span, message);
             let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
-            Source { name, bytes: Vec::new(), compiled }
+            Source { name, bytes: Vec::new(), compiled, included: BTreeMap::new() }
         }
     }
+}
+
+/// Reads the files that a definition names, where they lie in its folder or below it; `false` if there is nothing new.
+fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
+    let before = sources.files.len();
+    let folder = path.parent().unwrap_or(Path::new("")).canonicalize();
+    for need in needs {
+        // A link may lead anywhere, so it is the place itself that is looked at.
+        let place = Path::new(need).canonicalize().ok();
+        let Some(place) = place.filter(|place| folder.as_ref().is_ok_and(|folder| place.starts_with(folder))) else {
+            continue;
+        };
+        if let Ok(bytes) = read(&place, limit) {
+            sources.files.insert(need.clone(), bytes);
+        }
+    }
+    sources.files.len() > before
 }
 
 /// The file's bytes; of a file beyond the limit only enough to see that it is.

@@ -32,7 +32,8 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     let given = inputs::read(&plan, &arguments.input_values, arguments.input.as_deref())?;
     let app = App::open(config)?;
     let text = String::from_utf8_lossy(&source.bytes).into_owned();
-    let bundle = app.bundle(&source.name, text, plan.format)?;
+    let mut bundle = app.bundle(&source.name, text, plan.format)?;
+    bundle.files.extend(source.included);
     let engine = app.engine(&bundle)?;
     let plan = Arc::new(plan);
     let start = Start {
