@@ -109,6 +109,7 @@ codes! {
     NoSelector = 1036 "the selector found nothing";
     StepTimeout = 1040 "the step took too long";
     Cancelled = 1041 "the run was cancelled";
+    AnswerInvalid = 1042 "the answer does not fit the question";
     NodesFailed = 1043 "nodes of a pipeline failed";
     BlockFailed = 1044 "a block failed";
     BlockInput = 1045 "the inputs do not fit the block";

@@ -56,7 +56,9 @@ impl App {
     }
 
     fn policy(&self) -> Result<EgressPolicy, StepError> {
-        let mut policy = EgressPolicy::allowing(&self.config.egress.allow)?;
+        let mut allowed = self.config.egress.allow.clone();
+        allowed.extend(self.config.tools_base.as_deref().and_then(host_and_port));
+        let mut policy = EgressPolicy::allowing(&allowed)?;
         if let Some(ports) = &self.config.egress.ports {
             policy.ports.clone_from(ports);
         }
@@ -103,10 +105,12 @@ impl App {
     pub(crate) fn bundle(
         &self,
         file: &str,
-        text: String,
+        read: &BTreeMap<String, Vec<u8>>,
         format: flowloom_core::plan::Format,
     ) -> Result<Bundle, StepError> {
-        let mut files = BTreeMap::from([(file.to_owned(), text)]);
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let mut files: BTreeMap<String, String> =
+            read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
         for function in self.config.functions.values() {
             if let Some(workflow) = &function.workflow {
                 let path = self.config.base().join(workflow);
@@ -124,6 +128,8 @@ impl App {
             agents: self.config.agents.clone(),
             model: self.config.default_model.value.clone(),
             aliases: self.config.aliases.clone(),
+            lenient: false,
+            tools_base: self.config.tools_base.clone(),
         })
     }
 
@@ -178,6 +184,14 @@ pub(crate) fn models(config: &Config, default: Option<String>, aliases: &[(Strin
         ..ModelSettings::default()
     };
     Models::new(settings, Arc::new(ProcessEnvironment))
+}
+
+/// `host:port` of an address, as addresses are allowed.
+fn host_and_port(address: &str) -> Option<String> {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().filter(|text| !text.is_empty())?;
+    let default = if address.starts_with("https:") { 443 } else { 80 };
+    Some(if authority.contains(':') { authority.to_owned() } else { format!("{authority}:{default}") })
 }
 
 /// Secrets from the environment: `FLOWLOOM_SECRET_<NAME>`.

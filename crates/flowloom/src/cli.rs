@@ -121,6 +121,9 @@ pub(crate) struct RunArgs {
     /// The format, if it is not recognised
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
+    /// Leave out a graph's edges that lead nowhere
+    #[arg(long)]
+    pub(crate) lenient: bool,
     /// Bounds: tokens=N,usd=N,steps=N,time=30s
     #[arg(long, value_name = "BOUNDS")]
     pub(crate) budget: Option<String>,
@@ -149,6 +152,9 @@ pub(crate) struct CheckArgs {
     /// The format, if it is not recognised
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
+    /// Leave out a graph's edges that lead nowhere
+    #[arg(long)]
+    pub(crate) lenient: bool,
     /// How problems are written
     #[arg(long, value_enum, default_value_t = ReportStyle::Human)]
     pub(crate) report: ReportStyle,

@@ -23,6 +23,7 @@ pub(crate) struct File {
     limits: Option<Limits>,
     egress: Egress,
     files: Files,
+    tools: Tools,
     agents: BTreeMap<String, Agent>,
     functions: BTreeMap<String, Function>,
 }
@@ -55,6 +56,12 @@ pub(crate) struct Egress {
 #[serde(default, deny_unknown_fields)]
 struct Files {
     root: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Tools {
+    base_url: Option<String>,
 }
 
 /// What an agent may call: prefixes of function ids.
@@ -103,6 +110,8 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) egress: Egress,
     pub(crate) files_root: Option<PathBuf>,
+    /// The address below which the tools of a graph's agents are; its host is allowed by being named.
+    pub(crate) tools_base: Option<String>,
     pub(crate) agents: BTreeMap<String, Agent>,
     pub(crate) functions: BTreeMap<String, Function>,
 }
@@ -146,6 +155,7 @@ impl Config {
             providers: file.providers,
             limits: file.limits.unwrap_or_default(),
             egress: file.egress,
+            tools_base: file.tools.base_url,
             files_root: file.files.root.map(|root| base.join(root)),
             agents: file.agents,
             functions: file.functions,

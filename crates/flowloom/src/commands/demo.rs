@@ -1,5 +1,6 @@
 //! `flowloom demo`: real definitions on a real, small model, with pages that the demo serves itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -78,13 +79,14 @@ struct Row {
 }
 
 async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Result<Row, Failure> {
-    let files = [(example.file.to_owned(), example.text.as_bytes().to_vec())].into();
-    let compiled = compile(example.file, &Sources { files, source_bytes: u64::MAX, ..Sources::default() }, None);
+    let files = BTreeMap::from([(example.file.to_owned(), example.text.as_bytes().to_vec())]);
+    let compiled =
+        compile(example.file, &Sources { files: files.clone(), source_bytes: u64::MAX, ..Sources::default() }, None);
     let Some(plan) = compiled.plan.map(Arc::new) else {
         let why = compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
         return Err(Failure::usage(format!("{} does not compile: {why}", example.file)));
     };
-    let bundle = app.bundle(example.file, example.text.to_owned(), plan.format)?;
+    let bundle = app.bundle(example.file, &files, plan.format)?;
     let engine = app.engine(&bundle)?;
     let start = Start {
         plan: plan.clone(),

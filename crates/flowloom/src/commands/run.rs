@@ -11,28 +11,28 @@ use flowloom_runtime::{Engine, Outcome as RunOutcome, Run, Start};
 
 use super::print;
 use crate::app::{App, Opened};
+use crate::bundle::Bundle;
 use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::config::Config;
 use crate::failure::Outcome;
-use crate::source::{self, Source};
+use crate::source::{self, Reading, Source};
 use crate::{inputs, progress, report};
 
 pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     let mut config = Config::load(global)?;
     choose_model(&mut config, &arguments.model);
     let format = source::format(arguments.format.as_deref())?;
-    let functions: Vec<String> = config.functions.keys().cloned().collect();
-    let source = source::load(&arguments.file, &functions, config.limits.source_bytes, format);
+    let reading = Reading { config: &config, format, lenient: arguments.lenient };
+    let source = source::load(&arguments.file, &reading);
     eprint!("{}", source::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
-    let mut limits = config.limits.clone();
+    let mut limits = config.limits.within(&plan.limits);
     if let Some(budget) = &arguments.budget {
         inputs::budget(budget, &mut limits)?;
     }
     let given = inputs::read(&plan, &arguments.input_values, arguments.input.as_deref())?;
     let app = App::open(config)?;
-    let text = String::from_utf8_lossy(&source.bytes).into_owned();
-    let bundle = app.bundle(&source.name, text, plan.format)?;
+    let bundle = Bundle { lenient: arguments.lenient, ..app.bundle(&source.name, &source.files, plan.format)? };
     let engine = app.engine(&bundle)?;
     let plan = Arc::new(plan);
     let start = Start {
