@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rquickjs::context::{EvalOptions, intrinsic};
-use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Persistent, Runtime, Value};
+use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Persistent, Runtime, Value as JsValue};
 
 use super::wire::{Answer, Asked, Setup};
 
@@ -23,13 +23,16 @@ type Parts = (
     intrinsic::Promise,
 );
 
-const PRELUDE: &str = include_str!("prelude.js");
+const BASE: &str = include_str!("prelude/base.js");
+const DATE: &str = include_str!("prelude/date.js");
+const RANDOM: &str = include_str!("prelude/random.js");
+const DEDENT: &str = include_str!("prelude/dedent.js");
 const STACK_BYTES: usize = 1 << 20;
 const MESSAGE_CHARACTERS: usize = 2000;
 
 /// An engine that has evaluated nothing yet.
 pub(super) struct Engine {
-    begin: Persistent<Function<'static>>,
+    date: Persistent<JsValue<'static>>,
     context: Context,
     runtime: Runtime,
     until: Rc<Cell<Option<Instant>>>,
@@ -52,19 +55,24 @@ impl Engine {
             late
         })));
         let context = Context::custom::<Parts>(&runtime).map_err(|error| error.to_string())?;
-        let begin = context.with(|ctx| {
-            let begin = ctx.eval::<Function<'_>, _>(PRELUDE).catch(&ctx).map_err(|error| error.to_string())?;
-            Ok::<_, String>(Persistent::save(&ctx, begin))
+        let date = context.with(|ctx| {
+            let globals = ctx.globals();
+            let date = globals.get("Date").and_then(|date: JsValue<'_>| {
+                globals.remove("Date")?;
+                ctx.eval::<(), _>(BASE)?;
+                Ok(Persistent::save(&ctx, date))
+            });
+            date.catch(&ctx).map_err(|error| error.to_string())
         })?;
         let (memory_bytes, output_bytes) = (setup.memory_bytes, setup.output_bytes);
-        Ok(Engine { begin, context, runtime, until, interrupted, memory_bytes, output_bytes })
+        Ok(Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes })
     }
 
     /// Evaluates one expression; nothing of it is left for another, because the engine is used up.
     pub(super) fn evaluate(self, asked: &Asked<'_>, within: Duration) -> Answer {
-        let Engine { begin, context, runtime, until, interrupted, memory_bytes, output_bytes } = self;
+        let Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes } = self;
         until.set(Some(Instant::now() + within));
-        let answer = context.with(|ctx| match value(&ctx, begin, asked).catch(&ctx) {
+        let answer = context.with(|ctx| match value(&ctx, date, asked).catch(&ctx) {
             Ok(None) => Answer::Nothing,
             Ok(Some(text)) if text.len() > output_bytes => {
                 Answer::Limit(format!("its value is larger than {} MiB", output_bytes >> 20))
@@ -84,12 +92,12 @@ pub(super) fn out_of_time(within: Duration) -> String {
 
 fn value<'js>(
     ctx: &Ctx<'js>,
-    begin: Persistent<Function<'static>>,
+    date: Persistent<JsValue<'static>>,
     asked: &Asked<'_>,
 ) -> Result<Option<String>, rquickjs::Error> {
     let globals = ctx.globals();
     let define: Function<'js> = globals.get::<_, Object<'js>>("Object")?.get("defineProperty")?;
-    begin.restore(ctx)?.call::<_, ()>((asked.now_ms as f64, (asked.seed >> 32) as u32, asked.seed as u32))?;
+    give_parts(ctx, date, asked)?;
     for (name, value) in &asked.names {
         // JavaScript's own constants stay what they are; a name like `__proto__` is a name like any other.
         if matches!(name.as_str(), "undefined" | "NaN" | "Infinity") {
@@ -98,7 +106,7 @@ fn value<'js>(
         let property = Object::new(ctx.clone())?;
         match value.first() {
             Some(text) => property.set("value", ctx.json_parse(text.get())?)?,
-            None => property.set("value", Value::new_undefined(ctx.clone()))?,
+            None => property.set("value", JsValue::new_undefined(ctx.clone()))?,
         }
         property.set("configurable", true)?;
         property.set("writable", true)?;
@@ -108,12 +116,28 @@ fn value<'js>(
     options.strict = true;
     options.filename = Some("expression".to_owned());
     // The line end keeps a comment at the end of the expression from swallowing the parenthesis.
-    let value: Value<'js> = ctx.eval_with_options(format!("({}\n)", asked.source), options)?;
+    let value: JsValue<'js> = ctx.eval_with_options(format!("({}\n)", asked.source), options)?;
     if value.is_function() || value.is_symbol() {
         return Ok(None);
     }
     let text = ctx.json_stringify(value)?;
     text.map(|text| text.to_string()).transpose()
+}
+
+/// What not every expression has: only those that name it, because each costs as much as an evaluation.
+fn give_parts<'js>(ctx: &Ctx<'js>, date: Persistent<JsValue<'static>>, asked: &Asked<'_>) -> rquickjs::Result<()> {
+    let date = date.restore(ctx)?;
+    if asked.source.contains("Date") {
+        ctx.eval::<Function<'js>, _>(DATE)?.call::<_, ()>((date, asked.now_ms as f64))?;
+    }
+    if asked.source.contains("random") {
+        let (high, low) = ((asked.seed >> 32) as u32, asked.seed as u32);
+        ctx.eval::<Function<'js>, _>(RANDOM)?.call::<_, ()>((high, low))?;
+    }
+    if asked.source.contains("dedent") {
+        ctx.eval::<Function<'js>, _>(DEDENT)?.call::<_, ()>(())?;
+    }
+    Ok(())
 }
 
 fn failed(error: &CaughtError<'_>, memory_bytes: usize) -> Answer {
