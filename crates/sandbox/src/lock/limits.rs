@@ -40,7 +40,10 @@ fn common() -> Result<(), Missing> {
 pub(crate) fn for_interpreter(memory_bytes: u64, cpu_seconds: u64) -> Result<(), Missing> {
     common()?;
     set(Resource::As, "AS", memory_bytes)?;
-    set(Resource::Cpu, "CPU", cpu_seconds)?;
+    // A signal at the limit, which tells what happened, and the end a second later.
+    let (soft, hard) = (Some(cpu_seconds), Some(cpu_seconds + 1));
+    setrlimit(Resource::Cpu, Rlimit { current: soft, maximum: hard })
+        .map_err(|error| format!("the limit CPU: {error}"))?;
     set(Resource::Nofile, "NOFILE", 64)?;
     set(Resource::Nproc, "NPROC", 1)
 }
