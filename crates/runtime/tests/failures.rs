@@ -192,7 +192,7 @@ fn a_block_is_held_to_its_schemas() {
     let wrong = Block { output_schema, ..block() };
     Trial::new(step("p", Kind::Block(wrong))).fails(Status::Failed, Code::BlockOutput);
     let failing = Block { failure: Some("said".into()), ..block() };
-    Trial::new(step("p", Kind::Block(failing))).fails(Status::Failed, Code::BlockFailed);
+    Trial::new(step("p", Kind::Block(failing))).fails(Status::Failed, Code::BlockError);
 }
 
 #[test]

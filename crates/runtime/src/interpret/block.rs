@@ -71,7 +71,7 @@ pub(super) fn problem(block: &Block, output: Option<&Value>) -> Option<StepError
             Value::String(text) => text.to_string(),
             other => render::json(other),
         };
-        return Some(StepError::new(Code::BlockFailed, message));
+        return Some(StepError::new(Code::BlockError, message));
     }
     let complaints = complaints(block.output_schema.as_ref()?, output)?;
     Some(StepError::new(Code::BlockOutput, format!("the output does not fit the block: {complaints}")))
