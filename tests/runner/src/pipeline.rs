@@ -17,7 +17,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, pipeline, present};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Context, Effects, Http, Model, Price, Reply};
-use flowloom_runtime::journal::Journal as _;
+use flowloom_runtime::journal::{Append, Journal as _};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, Outcome, Start};
 
@@ -200,13 +200,14 @@ async fn remember(journal: &MemoryJournal, case: &Value, owner: &str) -> Result<
     let memory =
         map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) }).collect();
     let events = [Event::RunCreated(Box::new(created)), Event::StepFinished { output: None, usage: None, memory }];
-    let records = (1..)
-        .zip(events)
-        .map(|(seq, event)| Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event }));
-    match journal.append(lease, records.collect()) {
-        flowloom_runtime::journal::Append::Done(result) => result,
-        flowloom_runtime::journal::Append::Later(later) => later.await,
+    for (seq, event) in (1..).zip(events) {
+        let record = Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event });
+        match journal.append(lease, vec![record]) {
+            Append::Done(result) => result?,
+            Append::Later(later) => later.await?,
+        }
     }
+    Ok(())
 }
 
 fn earlier() -> RunCreated {
