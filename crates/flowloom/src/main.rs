@@ -8,6 +8,7 @@ mod bundle;
 mod cli;
 mod commands;
 mod config;
+mod draw;
 mod failure;
 mod inputs;
 mod progress;

@@ -62,7 +62,7 @@ pub(super) fn choose_model(config: &mut Config, models: &[String]) {
     }
 }
 
-fn refuse(global: &Global, source: &Source) -> u8 {
+pub(super) fn refuse(global: &Global, source: &Source) -> u8 {
     let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
     if let (true, Some(first)) = (global.json, errors.first()) {
         let format = source.compiled.format.map(flowloom_core::plan::Format::name);
@@ -75,6 +75,26 @@ fn refuse(global: &Global, source: &Source) -> u8 {
 
 /// Drives a run to where it ends or waits, showing it, and prints what came of it; the exit code.
 pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine, run: Run, plan: &Plan) -> u8 {
+    match driven(global, output, engine, run).await {
+        Some(outcome) => conclude(global, output, plan, &outcome),
+        None => 1,
+    }
+}
+
+/// The same, giving the outcome; `None` if there is none.
+pub(super) async fn drive(
+    global: &Global,
+    output: &OutputArgs,
+    engine: &Engine,
+    run: Run,
+    plan: &Plan,
+) -> Option<RunOutcome> {
+    let outcome = driven(global, output, engine, run).await?;
+    conclude(global, output, plan, &outcome);
+    Some(outcome)
+}
+
+async fn driven(global: &Global, output: &OutputArgs, engine: &Engine, run: Run) -> Option<RunOutcome> {
     let id = run.id();
     let shown = progress::follow(run.subscribe(), engine.journal().clone(), id, output, global.json);
     let shown = tokio::spawn(shown);
@@ -94,12 +114,12 @@ pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine
         Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("error: the run's task ended unexpectedly ({error}); flowloom resume {id} goes on with it");
-            return 1;
+            return None;
         }
     };
     // The last lines; an error would only say that showing them failed.
     let _ = shown.await;
-    conclude(global, output, plan, &outcome)
+    Some(outcome)
 }
 
 /// Prints what came of a run; the exit code.
