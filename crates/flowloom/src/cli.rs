@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::draw::Style;
 
-/// Runs agent workflows: AnythingLLM agent flows and AgentOS step lists, on any model.
+/// Runs agent workflows from files in five formats, on any model.
 #[derive(Debug, Parser)]
 #[command(name = "flowloom", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -82,7 +82,7 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of a format
     Schema {
-        /// flow or steps
+        /// flow, steps, pipeline or graph
         format: String,
     },
     /// Talk with a graph in the terminal
