@@ -103,7 +103,7 @@ impl Blocks {
                 left = left.saturating_sub(since.elapsed());
             }
             match came {
-                None | Some(Came::Said(Said::Ready)) => {}
+                None | Some(Came::Said(Said::Ready | Said::Held(_))) => {}
                 Some(Came::Said(Said::Done(reply))) => return Ok(reply),
                 Some(Came::Said(Said::Failed(why, message))) => return Err(self.failure(why, message)),
                 Some(Came::Said(Said::Asks(id, question))) => {

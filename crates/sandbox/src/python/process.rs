@@ -31,6 +31,8 @@ pub(super) struct Process {
     from: Frames<ChildStdout>,
     log: JoinHandle<Vec<u8>>,
     mark: Mark,
+    /// What keeps it apart from the machine, once it is started.
+    pub(super) held: String,
     /// What is to be written yet. Written beside reading, so that neither side waits for the other for ever.
     out: VecDeque<u8>,
 }
@@ -68,7 +70,7 @@ impl Process {
         // A frame is a result and a little around it.
         let from = Frames::new(from, mark, bounds.output_bytes + (64 << 10));
         let log = tokio::spawn(keep_log(log, bounds.log_bytes));
-        let mut process = Process { child, to, from, log, mark, out: VecDeque::new() };
+        let mut process = Process { child, to, from, log, mark, held: String::new(), out: VecDeque::new() };
         process.push_marked(&PLAIN, &serde_json::to_vec(&launch)?);
         process.push(&interpreter.codes);
         process.push(&serde_json::to_vec(&Hello { mark, output_bytes: bounds.output_bytes })?);
@@ -98,10 +100,12 @@ impl Process {
         loop {
             let pending = self.out.as_slices().0;
             tokio::select! {
-                frame = self.from.next() => return match frame {
-                    Ok(Some(frame)) => Said::read(&frame).map_or_else(Came::Garbage, Came::Said),
-                    Ok(None) => Came::End,
-                    Err(error) => Came::Garbage(error.to_string()),
+                frame = self.from.next() => match frame.map(|frame| frame.as_deref().map(Said::read)) {
+                    Ok(Some(Ok(Said::Held(held)))) => self.held = held,
+                    Ok(Some(Ok(said))) => return Came::Said(said),
+                    Ok(Some(Err(what))) => return Came::Garbage(what),
+                    Ok(None) => return Came::End,
+                    Err(error) => return Came::Garbage(error.to_string()),
                 },
                 written = self.to.write(pending), if !pending.is_empty() => match written {
                     Ok(count) => drop(self.out.drain(..count)),
