@@ -99,10 +99,8 @@ async fn p03_environments() {
         let output = guarded.attack(&source).await.expect("it may run");
         // What the interpreter was started with: where its libraries are.
         assert!(output.contains("\"own\":{}"), "{output}");
-        for word in ["FileNotFoundError", "PermissionError"] {
-            let refused = output.matches(word).count();
-            assert!(refused == 0 || refused == 8, "{output}");
-        }
+        let refused = output.matches("FileNotFoundError").count() + output.matches("PermissionError").count();
+        assert_eq!(refused, 8, "{output}");
     }
 }
 
@@ -142,7 +140,7 @@ async fn p05_sockets() {
              \x20   out.append(tried(s.socket, family, kind))\n\
              out.append(tried(lambda: s.socket(s.AF_UNIX).connect('\\0' + inputs['socket'])))\n\
              out.append(tried(lambda: s.socket(fileno=3).getpeername()))\n\
-             return {'out': out, 'own': tried(load('urllib.request').urlopen, f\"http://127.0.0.1:{inputs['port']}\")}",
+             return {'out': out, 'own': tried(load('urllib.request').request.urlopen, f\"http://127.0.0.1:{inputs['port']}\")}",
         );
         let output = guarded.attack(&source).await.expect("it may run");
         assert!(output.matches("PermissionError").count() >= 8, "{output}");
@@ -382,7 +380,11 @@ async fn p14_ends() {
             ),
             ("return call_llm('s', 'u')", Code::BlockResult, "it returned Call"),
             ("await 3", Code::BlockFailed, "TypeError"),
-            ("load('faulthandler')._sigsegv()", Code::BlockFailed, "was ended by signal 11"),
+            (
+                "f = lambda: None\nf.__code__ = f.__code__.replace(co_consts=())\nreturn {'a': [f(), f()]}",
+                Code::BlockFailed,
+                "was ended by signal 11",
+            ),
         ] {
             let error = guarded.attack(&attack(lines)).await.unwrap_err();
             assert_eq!(error.code, code, "{lines}: {}", error.message);

@@ -48,11 +48,8 @@ impl Blocks {
         let found = self.interpreters.found().await?;
         let bounds = &self.config.python;
         let (seconds, mebibytes) = (bounds.timeout.as_secs_f64(), bounds.memory_bytes >> 20);
-        Ok(format!(
-            "works: Python {} at {}, {seconds} s, {mebibytes} MiB",
-            found.version,
-            found.view.interpreter.display()
-        ))
+        let (version, path, held) = (&found.version, found.view.interpreter.display(), &found.held);
+        Ok(format!("works: Python {version} at {path}, {seconds} s, {mebibytes} MiB, seccomp, {held}"))
     }
 
     /// Runs a block.

@@ -1,4 +1,5 @@
-//! One interpreter in the sandbox: its channel, and what it printed. It is killed when this is dropped.
+//! One interpreter in the sandbox: its channel, and what it printed. When this is dropped the channel closes, upon which
+//! the launcher kills the interpreter and takes it from the process table.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,7 +28,8 @@ const CPU_SPARE_SECONDS: u64 = 5;
 
 pub(super) struct Process {
     child: Child,
-    to: ChildStdin,
+    /// Open for as long as the interpreter may live.
+    to: Option<ChildStdin>,
     from: Frames<ChildStdout>,
     log: JoinHandle<Vec<u8>>,
     mark: Mark,
@@ -61,7 +63,7 @@ impl Process {
             namespaces: config.isolation == Isolation::Best,
         };
         let mut command = Command::new(&config.worker);
-        command.arg(PYTHON_WORKER).env_clear().current_dir("/").process_group(0).kill_on_drop(true);
+        command.arg(PYTHON_WORKER).env_clear().current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (Some(to), Some(from), Some(log)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
@@ -70,6 +72,7 @@ impl Process {
         // A frame is a result and a little around it.
         let from = Frames::new(from, mark, bounds.output_bytes + (64 << 10));
         let log = tokio::spawn(keep_log(log, bounds.log_bytes));
+        let to = Some(to);
         let mut process = Process { child, to, from, log, mark, held: String::new(), out: VecDeque::new() };
         process.push_marked(&PLAIN, &serde_json::to_vec(&launch)?);
         process.push(&interpreter.codes);
@@ -107,7 +110,7 @@ impl Process {
                     Ok(None) => return Came::End,
                     Err(error) => return Came::Garbage(error.to_string()),
                 },
-                written = self.to.write(pending), if !pending.is_empty() => match written {
+                written = write(&mut self.to, pending), if !pending.is_empty() => match written {
                     Ok(count) => drop(self.out.drain(..count)),
                     // What it said before it went is still to be read.
                     Err(_) => self.out.clear(),
@@ -136,11 +139,11 @@ impl Process {
     /// How it ended, in words, with the end of what it printed.
     pub(super) async fn ended(&mut self) -> String {
         // The channel is closed, so it is gone, or on its way; a block that closed the channel itself is killed.
-        let status = match timeout(Duration::from_secs(1), self.child.wait()).await {
+        let status = match timeout(Duration::from_millis(200), self.child.wait()).await {
             Ok(Ok(status)) => status.code(),
             _ => None,
         };
-        let _ = self.child.start_kill();
+        self.to = None;
         let log = timeout(Duration::from_secs(1), &mut self.log).await;
         let log = log.ok().and_then(Result::ok).unwrap_or_default();
         let last = String::from_utf8_lossy(&log).trim().lines().last().unwrap_or_default().to_owned();
@@ -151,6 +154,13 @@ impl Process {
             None => "closed its channel".to_owned(),
         };
         if last.is_empty() { how } else { format!("{how}: {}", last.chars().take(300).collect::<String>()) }
+    }
+}
+
+async fn write(to: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
+    match to {
+        Some(to) => to.write(bytes).await,
+        None => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
 

@@ -170,6 +170,7 @@ pub fn again_as_an_ordinary_user() {
     let output = command.output().expect("the tests start");
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
+
     assert!(output.status.success(), "as an ordinary user:\n{said}\n{errors}");
     for line in said.lines().filter(|line| line.starts_with("SKIP")) {
         println!("{line} (as an ordinary user)");
