@@ -25,6 +25,19 @@ pub(crate) struct File {
     files: Files,
     agents: BTreeMap<String, Agent>,
     functions: BTreeMap<String, Function>,
+    sandbox: Sandboxing,
+}
+
+/// How untrusted code is run; what is not given is the sandbox's own default.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Sandboxing {
+    pub(crate) python: Option<PathBuf>,
+    pub(crate) env: Vec<String>,
+    pub(crate) script_timeout_ms: Option<u64>,
+    pub(crate) script_memory_mb: Option<u32>,
+    pub(crate) python_timeout_ms: Option<u64>,
+    pub(crate) python_memory_mb: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -105,6 +118,7 @@ pub(crate) struct Config {
     pub(crate) files_root: Option<PathBuf>,
     pub(crate) agents: BTreeMap<String, Agent>,
     pub(crate) functions: BTreeMap<String, Function>,
+    pub(crate) sandbox: Sandboxing,
 }
 
 impl Config {
@@ -149,6 +163,7 @@ impl Config {
             files_root: file.files.root.map(|root| base.join(root)),
             agents: file.agents,
             functions: file.functions,
+            sandbox: file.sandbox,
             file: path,
         })
     }

@@ -51,7 +51,7 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Import { file, out } => explain::import(&file, out.as_deref()),
         Command::Schema { format } => explain::schema(&format),
         Command::Explain { code } => explain::explain(&global, &code),
-        Command::Doctor => doctor::doctor(&global),
+        Command::Doctor => doctor::doctor(&global).await,
         Command::Demo(arguments) => demo::demo(&global, arguments).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "flowloom", &mut std::io::stdout());
