@@ -1,7 +1,9 @@
 //! Wires the parts together: store, models, tools and the engine, as configured.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -12,8 +14,9 @@ use flowloom_formats::compile;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{self, Effects};
+use flowloom_runtime::effects::Effects;
 use flowloom_runtime::journal::Journal;
+use flowloom_sandbox::{Sandbox, SandboxConfig};
 use flowloom_store::Store;
 use flowloom_tools::{
     Capabilities, EgressPolicy, FunctionConfig, HttpClient, HttpFunction, HttpLimits, PageScraper, Registry, Secrets,
@@ -28,12 +31,14 @@ use crate::workflows::{self, Host};
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) store: Arc<Store>,
+    sandbox: Arc<Sandbox>,
 }
 
 impl App {
     pub(crate) fn open(config: Config) -> Result<App, StepError> {
         let store = Store::open(&config.data_dir.value, config.durability.value)?;
-        Ok(App { config, store })
+        let sandbox = Arc::new(sandbox(&config));
+        Ok(App { config, store, sandbox })
     }
 
     /// An engine for the runs of one bundle.
@@ -47,7 +52,7 @@ impl App {
             http: client.clone(),
             scraper: Arc::new(PageScraper::new(client)),
             functions: Arc::new(registry),
-            code: Arc::new(effects::NoCode),
+            code: self.sandbox.clone(),
             clock: Arc::new(SystemClock),
         };
         let engine = Engine::new(effects, self.store.clone());
@@ -166,6 +171,44 @@ pub(crate) fn plan_of(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
         let why = why.map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
         StepError::new(Code::StoreCorrupt, format!("the run's own definition does not compile any more: {why}"))
     })
+}
+
+/// The sandbox as configured; it starts nothing yet. Its workers are this program, also after a newer one took its place.
+pub(crate) fn sandbox(config: &Config) -> Sandbox {
+    let settings = &config.sandbox;
+    let interpreters = match &settings.python {
+        Some(python) => vec![config.base().join(python)],
+        None => interpreters(),
+    };
+    let mut sandbox = SandboxConfig::new("/proc/self/exe", interpreters);
+    sandbox.environment =
+        settings.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))).collect();
+    if let Some(bound) = settings.script_timeout_ms {
+        sandbox.script.timeout = Duration::from_millis(bound);
+    }
+    if let Some(bound) = settings.script_memory_mb {
+        sandbox.script.memory_bytes = (bound.max(1) as usize) << 20;
+    }
+    if let Some(bound) = settings.python_timeout_ms {
+        sandbox.python.timeout = Duration::from_millis(bound);
+    }
+    if let Some(bound) = settings.python_memory_mb {
+        sandbox.python.memory_bytes = u64::from(bound.max(64)) << 20;
+    }
+    Sandbox::new(sandbox)
+}
+
+/// Every `python3` of the search path, and the system's own.
+fn interpreters() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut found: Vec<PathBuf> = Vec::new();
+    for folder in std::env::split_paths(&path).chain([PathBuf::from("/usr/bin"), PathBuf::from("/usr/local/bin")]) {
+        let python = folder.join("python3");
+        if python.is_absolute() && python.exists() && !found.contains(&python) {
+            found.push(python);
+        }
+    }
+    found
 }
 
 /// Models as configured, with the choice of a run.

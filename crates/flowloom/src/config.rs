@@ -26,6 +26,19 @@ pub(crate) struct File {
     tools: Tools,
     agents: BTreeMap<String, Agent>,
     functions: BTreeMap<String, Function>,
+    sandbox: Sandboxing,
+}
+
+/// How untrusted code is run; what is not given is the sandbox's own default.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Sandboxing {
+    pub(crate) python: Option<PathBuf>,
+    pub(crate) env: Vec<String>,
+    pub(crate) script_timeout_ms: Option<u64>,
+    pub(crate) script_memory_mb: Option<u32>,
+    pub(crate) python_timeout_ms: Option<u64>,
+    pub(crate) python_memory_mb: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -114,6 +127,7 @@ pub(crate) struct Config {
     pub(crate) tools_base: Option<String>,
     pub(crate) agents: BTreeMap<String, Agent>,
     pub(crate) functions: BTreeMap<String, Function>,
+    pub(crate) sandbox: Sandboxing,
 }
 
 impl Config {
@@ -159,6 +173,7 @@ impl Config {
             files_root: file.files.root.map(|root| base.join(root)),
             agents: file.agents,
             functions: file.functions,
+            sandbox: file.sandbox,
             file: path,
         })
     }

@@ -57,7 +57,7 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Graph(arguments) => graph::graph(&global, &arguments),
         Command::User { command } => user::user(&global, command).await,
         Command::Explain { code } => explain::explain(&global, &code),
-        Command::Doctor => doctor::doctor(&global),
+        Command::Doctor => doctor::doctor(&global).await,
         Command::Demo(arguments) => demo::demo(&global, arguments).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "flowloom", &mut std::io::stdout());

@@ -22,6 +22,8 @@ const PROBE: Duration = Duration::from_secs(20);
 pub(super) struct Interpreter {
     pub(super) version: String,
     pub(super) view: View,
+    /// What keeps it apart from the machine.
+    pub(super) held: String,
     /// The runner, compiled for it.
     pub(super) codes: Vec<u8>,
 }
@@ -79,11 +81,12 @@ impl Interpreters {
 
     /// Tries one Python by starting it in the sandbox; what was started is kept for the first block.
     async fn attempt(&self, path: &Path) -> Result<Arc<Interpreter>, String> {
-        let interpreter = Arc::new(probe(path).await?);
+        let mut interpreter = probe(path).await?;
         let mut process = Process::start(&self.config, &interpreter).map_err(|error| error.to_string())?;
         process.ready().await?;
+        interpreter.held.clone_from(&process.held);
         lock(&self.idle).waiting.push(process);
-        Ok(interpreter)
+        Ok(Arc::new(interpreter))
     }
 
     /// An interpreter that has seen no block, and whether it has said that it is ready.
@@ -148,7 +151,7 @@ async fn probe(path: &Path) -> Result<Interpreter, String> {
         return Err(format!("Python {} is too old, 3.9 is needed", probed.version));
     }
     let codes = decode(&probed.codes).ok_or_else(|| "it answers nonsense".to_owned())?;
-    Ok(Interpreter { version: probed.version, view: probed.view, codes })
+    Ok(Interpreter { version: probed.version, view: probed.view, held: String::new(), codes })
 }
 
 /// Hexadecimal text.

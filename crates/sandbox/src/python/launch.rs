@@ -71,7 +71,11 @@ impl io::Write for Plain<'_> {
 
 /// Says what is missing on the channel.
 fn report(launch: &Launch, channel: BorrowedFd<'_>, missing: &str) {
-    let said = serde_json::json!({ "missing": missing }).to_string();
+    say(launch, channel, "missing", missing);
+}
+
+fn say(launch: &Launch, channel: BorrowedFd<'_>, what: &str, text: &str) {
+    let said = serde_json::json!({ what: text }).to_string();
     let _ = frame::write(Plain(channel), &launch.mark, said.as_bytes());
 }
 
@@ -96,7 +100,11 @@ fn start(launch: &Launch) -> Result<(Pid, OwnedFd), Missing> {
         Fork::Parent(child) => {
             drop(theirs);
             match receive(&ours) {
-                Some(listener) => Ok((child, listener)),
+                Some(listener) => {
+                    let held = if bare { "namespaces".to_owned() } else { format!("Landlock; namespaces: {missing}") };
+                    say(launch, rustix::stdio::stdout(), "held", &held);
+                    Ok((child, listener))
+                }
                 // The child has said why on the channel.
                 None => std::process::exit(1),
             }

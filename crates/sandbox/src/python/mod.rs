@@ -48,11 +48,8 @@ impl Blocks {
         let found = self.interpreters.found().await?;
         let bounds = &self.config.python;
         let (seconds, mebibytes) = (bounds.timeout.as_secs_f64(), bounds.memory_bytes >> 20);
-        Ok(format!(
-            "works: Python {} at {}, {seconds} s, {mebibytes} MiB",
-            found.version,
-            found.view.interpreter.display()
-        ))
+        let (version, path, held) = (&found.version, found.view.interpreter.display(), &found.held);
+        Ok(format!("works: Python {version} at {path}, {seconds} s, {mebibytes} MiB, seccomp, {held}"))
     }
 
     /// Runs a block.
@@ -103,7 +100,7 @@ impl Blocks {
                 left = left.saturating_sub(since.elapsed());
             }
             match came {
-                None | Some(Came::Said(Said::Ready)) => {}
+                None | Some(Came::Said(Said::Ready | Said::Held(_))) => {}
                 Some(Came::Said(Said::Done(reply))) => return Ok(reply),
                 Some(Came::Said(Said::Failed(why, message))) => return Err(self.failure(why, message)),
                 Some(Came::Said(Said::Asks(id, question))) => {

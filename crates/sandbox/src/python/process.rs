@@ -1,4 +1,5 @@
-//! One interpreter in the sandbox: its channel, and what it printed. It is killed when this is dropped.
+//! One interpreter in the sandbox: its channel, and what it printed. When this is dropped the channel closes, upon which
+//! the launcher kills the interpreter and takes it from the process table.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,10 +28,13 @@ const CPU_SPARE_SECONDS: u64 = 5;
 
 pub(super) struct Process {
     child: Child,
-    to: ChildStdin,
+    /// Open for as long as the interpreter may live.
+    to: Option<ChildStdin>,
     from: Frames<ChildStdout>,
     log: JoinHandle<Vec<u8>>,
     mark: Mark,
+    /// What keeps it apart from the machine, once it is started.
+    pub(super) held: String,
     /// What is to be written yet. Written beside reading, so that neither side waits for the other for ever.
     out: VecDeque<u8>,
 }
@@ -59,7 +63,7 @@ impl Process {
             namespaces: config.isolation == Isolation::Best,
         };
         let mut command = Command::new(&config.worker);
-        command.arg(PYTHON_WORKER).env_clear().current_dir("/").process_group(0).kill_on_drop(true);
+        command.arg(PYTHON_WORKER).env_clear().current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (Some(to), Some(from), Some(log)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
@@ -68,7 +72,8 @@ impl Process {
         // A frame is a result and a little around it.
         let from = Frames::new(from, mark, bounds.output_bytes + (64 << 10));
         let log = tokio::spawn(keep_log(log, bounds.log_bytes));
-        let mut process = Process { child, to, from, log, mark, out: VecDeque::new() };
+        let to = Some(to);
+        let mut process = Process { child, to, from, log, mark, held: String::new(), out: VecDeque::new() };
         process.push_marked(&PLAIN, &serde_json::to_vec(&launch)?);
         process.push(&interpreter.codes);
         process.push(&serde_json::to_vec(&Hello { mark, output_bytes: bounds.output_bytes })?);
@@ -98,12 +103,14 @@ impl Process {
         loop {
             let pending = self.out.as_slices().0;
             tokio::select! {
-                frame = self.from.next() => return match frame {
-                    Ok(Some(frame)) => Said::read(&frame).map_or_else(Came::Garbage, Came::Said),
-                    Ok(None) => Came::End,
-                    Err(error) => Came::Garbage(error.to_string()),
+                frame = self.from.next() => match frame.map(|frame| frame.as_deref().map(Said::read)) {
+                    Ok(Some(Ok(Said::Held(held)))) => self.held = held,
+                    Ok(Some(Ok(said))) => return Came::Said(said),
+                    Ok(Some(Err(what))) => return Came::Garbage(what),
+                    Ok(None) => return Came::End,
+                    Err(error) => return Came::Garbage(error.to_string()),
                 },
-                written = self.to.write(pending), if !pending.is_empty() => match written {
+                written = write(&mut self.to, pending), if !pending.is_empty() => match written {
                     Ok(count) => drop(self.out.drain(..count)),
                     // What it said before it went is still to be read.
                     Err(_) => self.out.clear(),
@@ -132,11 +139,11 @@ impl Process {
     /// How it ended, in words, with the end of what it printed.
     pub(super) async fn ended(&mut self) -> String {
         // The channel is closed, so it is gone, or on its way; a block that closed the channel itself is killed.
-        let status = match timeout(Duration::from_secs(1), self.child.wait()).await {
+        let status = match timeout(Duration::from_millis(200), self.child.wait()).await {
             Ok(Ok(status)) => status.code(),
             _ => None,
         };
-        let _ = self.child.start_kill();
+        self.to = None;
         let log = timeout(Duration::from_secs(1), &mut self.log).await;
         let log = log.ok().and_then(Result::ok).unwrap_or_default();
         let last = String::from_utf8_lossy(&log).trim().lines().last().unwrap_or_default().to_owned();
@@ -147,6 +154,13 @@ impl Process {
             None => "closed its channel".to_owned(),
         };
         if last.is_empty() { how } else { format!("{how}: {}", last.chars().take(300).collect::<String>()) }
+    }
+}
+
+async fn write(to: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
+    match to {
+        Some(to) => to.write(bytes).await,
+        None => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
 

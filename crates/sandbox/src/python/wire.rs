@@ -44,6 +44,8 @@ pub(super) enum Said {
     Ready,
     /// The lock-down or the start failed; what is missing.
     Missing(String),
+    /// What keeps it apart from the machine.
+    Held(String),
     /// The block returned.
     Done(PythonReply),
     /// The block failed.
@@ -77,6 +79,9 @@ impl Said {
         }
         if let Some(missing) = said.get("missing").and_then(Value::as_str) {
             return Ok(Said::Missing(missing.to_owned()));
+        }
+        if let Some(held) = said.get("held").and_then(Value::as_str) {
+            return Ok(Said::Held(held.to_owned()));
         }
         if let Some(message) = said.get("failed").and_then(Value::as_str) {
             let why = match said.get("kind").and_then(Value::as_str) {

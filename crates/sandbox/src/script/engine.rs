@@ -69,16 +69,17 @@ impl Engine {
     }
 
     /// Evaluates one expression; nothing of it is left for another, because the engine is used up.
-    pub(super) fn evaluate(self, asked: &Asked<'_>, within: Duration) -> Answer {
+    pub(super) fn evaluate(self, asked: &Asked<'_>, bound: Duration, spent: Duration) -> Answer {
         let Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes } = self;
-        until.set(Some(Instant::now() + within));
+        // A little before the bound, at which the worker is killed: an engine that stops itself gives a good error.
+        until.set(Some(Instant::now() + (bound * 9 / 10).saturating_sub(spent)));
         let answer = context.with(|ctx| match value(&ctx, date, asked).catch(&ctx) {
             Ok(None) => Answer::Nothing,
             Ok(Some(text)) if text.len() > output_bytes => {
                 Answer::Limit(format!("its value is larger than {} MiB", output_bytes >> 20))
             }
             Ok(Some(text)) => Answer::Value(text),
-            Err(_) if interrupted.get() => Answer::Limit(out_of_time(within)),
+            Err(_) if interrupted.get() => Answer::Limit(out_of_time(bound)),
             Err(error) => failed(&error, memory_bytes),
         });
         drop((context, runtime));
@@ -86,8 +87,8 @@ impl Engine {
     }
 }
 
-pub(super) fn out_of_time(within: Duration) -> String {
-    format!("it ran longer than {} ms", within.as_millis())
+pub(super) fn out_of_time(bound: Duration) -> String {
+    format!("it ran longer than {} ms", bound.as_millis())
 }
 
 fn value<'js>(

@@ -161,3 +161,33 @@ impl Worker {
 fn failed(message: String) -> StepError {
     StepError::new(Code::ScriptFailed, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker of the test's own: what it is does not matter to the pool.
+    fn worker(owner: &str) -> Worker {
+        let mut child =
+            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Worker { owner: owner.into(), to, from: Frames::new(from, PLAIN, 100), _child: child }
+    }
+
+    #[tokio::test]
+    async fn a_worker_serves_one_owner() {
+        let mut config = SandboxConfig::new("none", Vec::new());
+        config.script.workers = 2;
+        let scripts = Scripts::new(Arc::new(config));
+        scripts.keep(worker("ada"));
+        assert!(scripts.take(&"bob".into()).is_none());
+        scripts.keep(worker(""));
+        assert!(scripts.take(&"bob".into()).is_some(), "one that served nobody serves anybody");
+        assert!(scripts.take(&"bob".into()).is_none());
+        assert!(scripts.take(&"ada".into()).is_some());
+        for owner in ["a", "b", "c"] {
+            scripts.keep(worker(owner));
+        }
+        assert!(scripts.take(&"a".into()).is_none(), "no more are kept than may work");
+    }
+}

@@ -43,7 +43,7 @@ fn answer_all(setup: &Setup, from: &mut impl Read, to: &mut impl Write) -> io::R
         // If the process that asked is gone, nobody kills this one: it ends itself.
         lock::raw::end_after(within * 2)?;
         let answer = match serde_json::from_slice::<Asked<'_>>(&question) {
-            Ok(asked) => engine.evaluate(&asked, (within * 9 / 10).saturating_sub(started.elapsed())),
+            Ok(asked) => engine.evaluate(&asked, within, started.elapsed()),
             Err(error) => Answer::Threw(format!("the question cannot be read: {error}")),
         };
         frame::write(&mut *to, &PLAIN, &answer.write())?;

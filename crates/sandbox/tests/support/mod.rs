@@ -1,6 +1,8 @@
 //! What the tests of the sandbox share: a sandbox on this crate's own worker, and a run that asks it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod attack;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -13,12 +15,24 @@ use flowloom_core::{RunId, Value};
 use flowloom_runtime::effects::{Code as _, Context, Deltas, Host, Reply};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 
+/// Where this crate's worker is, if not where it was built.
+pub const WORKER: &str = "SANDBOX_TEST_WORKER";
+
 /// The settings of every test: this crate's worker, and the interpreters that a machine may have.
 pub fn config() -> SandboxConfig {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut interpreters: Vec<PathBuf> = std::env::split_paths(&path).map(|folder| folder.join("python3")).collect();
+    // The system's own first: elsewhere it may be a script that looks for one, and takes its time.
+    let mut interpreters = vec![PathBuf::from("/usr/bin/python3")];
+    interpreters.extend(std::env::split_paths(&path).map(|folder| folder.join("python3")));
     interpreters.retain(|interpreter| interpreter.exists());
-    SandboxConfig::new(env!("CARGO_BIN_EXE_sandbox-worker"), interpreters)
+    let worker = std::env::var_os(WORKER).map_or_else(|| env!("CARGO_BIN_EXE_sandbox-worker").into(), PathBuf::from);
+    SandboxConfig::new(worker, interpreters)
+}
+
+/// Says that a test cannot run here; where every test must run, it fails.
+pub fn skip(reason: &str) {
+    println!("SKIP {reason}");
+    assert!(std::env::var_os("FLOWLOOM_REQUIRE_SANDBOX").is_none(), "a required test cannot run here: {reason}");
 }
 
 struct NoDeltas;
