@@ -1,5 +1,5 @@
 //! What the tests of the sandbox share: a sandbox on this crate's own worker, and a run that asks it.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::print_stdout)]
 
 pub mod attack;
 
@@ -96,7 +96,7 @@ impl Run {
     }
 
     fn note(&self, what: String) {
-        self.asked.lock().unwrap().push(what);
+        self.asked.lock().expect("a lock").push(what);
     }
 }
 
@@ -110,14 +110,14 @@ impl Host for Run {
         self.note(line.trim_end().to_owned());
         Box::pin(async move {
             {
-                let mut together = self.together.lock().unwrap();
+                let mut together = self.together.lock().expect("a lock");
                 together.0 += 1;
                 together.1 = together.1.max(together.0);
             }
             // Others may come in between.
             tokio::task::yield_now().await;
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            self.together.lock().unwrap().0 -= 1;
+            self.together.lock().expect("a lock").0 -= 1;
             if url.contains("denied") {
                 return Err(StepError::new(flowloom_core::Code::EgressDenied, "the address is not allowed"));
             }
@@ -131,7 +131,7 @@ impl Host for Run {
         for message in &messages {
             self.note(format!("{:?}: {}", message.role, message.content));
         }
-        let answer = self.answers.lock().unwrap().pop().unwrap_or_else(|| Ok("nothing more".to_owned()));
+        let answer = self.answers.lock().expect("a lock").pop().unwrap_or_else(|| Ok("nothing more".to_owned()));
         Box::pin(async move { Ok(Generated { text: Some(answer?), ..Generated::default() }) })
     }
 }
