@@ -1,6 +1,6 @@
 //! Every code of a diagnostic or a run-time error, in one table.
 //!
-//! `FL01xx` reading files · `FL02xx` flow · `FL03xx` steps · `FL10xx` steps failing at run time · `FL11xx` limits ·
+//! `FL01xx` reading files · `FL02xx` flow · `FL03xx` steps · `FL06xx` Markdown · `FL10xx` steps failing at run time · `FL11xx` limits ·
 //! `FL12xx` journal and ownership · `FL13xx` storage · `FL14xx` configuration and command line.
 
 use std::fmt;
@@ -78,6 +78,29 @@ codes! {
     TwoAlways = 507 "a node has two ALWAYS edges";
     NoExecutor = 508 "an agent has tools and nothing runs them";
     UnknownNodeType = 509 "unknown node or edge type";
+    MdxSyntax = 601 "the Markdown cannot be read";
+    FrontmatterSyntax = 602 "the frontmatter is not valid YAML";
+    InputSpec = 603 "an input is not declared as it should be";
+    InlineAction = 604 "an action stands inside a line";
+    NestedAction = 605 "an action stands where it cannot run";
+    ActionAttribute = 606 "an attribute of an action is missing or wrong";
+    AttributeSyntax = 607 "spread attributes are not allowed";
+    UnknownName = 608 "an expression uses a name that is not known here";
+    RepeatedName = 609 "a name is used twice in one scope";
+    ExpressionSyntax = 610 "an expression is not valid JavaScript";
+    ExpressionUnsupported = 611 "an expression uses JavaScript that is not allowed";
+    RestrictedName = 612 "an expression uses a restricted name";
+    AsyncFunction = 613 "asynchronous functions are not allowed";
+    IncludeFailed = 614 "an included file cannot be used";
+    UnknownElement = 615 "an element is not an action and stays text";
+    IgnoredContent = 616 "the content of an action is not used";
+    TooComplex = 617 "the Markdown is nested too deeply or too complex";
+    UnknownTool = 618 "unknown tool";
+    SchemaSyntax = 619 "the schema cannot be understood";
+    IgnoredKey = 620 "an attribute or key has no effect";
+    NotAMethod = 621 "a text has no method of this name";
+    NothingToRun = 622 "the workflow is empty";
+    ActionAsText = 623 "an action stays text in an included file or a fragment";
     HttpStatus = 1001 "the server answered with an error status";
     HttpRequestInvalid = 1002 "the HTTP request cannot be sent";
     HttpFailed = 1003 "the HTTP request failed";
@@ -107,6 +130,8 @@ codes! {
     StepRefused = 1034 "the step cannot run as written";
     MachineStuck = 1035 "no edge leads on from a node";
     NoSelector = 1036 "the selector found nothing";
+    ExpressionFailed = 1037 "an expression failed";
+    InputInvalid = 1038 "an input is of the wrong kind";
     StepTimeout = 1040 "the step took too long";
     Cancelled = 1041 "the run was cancelled";
     AnswerInvalid = 1042 "the answer does not fit the question";

@@ -18,6 +18,8 @@ pub enum Content {
     Blocks(Vec<Template>),
     /// A value by itself.
     Value(Expr),
+    /// A value by itself, as JSON, whatever it is.
+    Json(Expr),
 }
 
 /// Parts under construction: neighbouring texts are one part.
@@ -33,11 +35,20 @@ impl Content {
         let mut parts = Parts::default();
         match self {
             Content::Value(expr) => parts.value(expr.evaluate(scope, None)?),
-            Content::Blocks(blocks) => {
-                for block in blocks {
-                    parts.block(block, scope)?;
-                }
-            }
+            Content::Json(expr) => match expr.evaluate(scope, None)? {
+                Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => parts.json(&value),
+                value => parts.value(value),
+            },
+            Content::Blocks(blocks) => return Content::parts_of(blocks, scope),
+        }
+        Ok(parts.finish())
+    }
+
+    /// The parts of some paragraphs.
+    pub fn parts_of(blocks: &[Template], scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
+        let mut parts = Parts::default();
+        for block in blocks {
+            parts.block(block, scope)?;
         }
         Ok(parts.finish())
     }
@@ -80,11 +91,13 @@ impl Parts {
                 self.flush();
                 self.list.push(MessagePart::Image { mime: blob.mime.clone(), data: blob.data.clone() });
             }
-            Some(value) => {
-                self.flush();
-                self.list.push(MessagePart::Text { text: fenced(&value) });
-            }
+            Some(value) => self.json(&value),
         }
+    }
+
+    fn json(&mut self, value: &Value) {
+        self.flush();
+        self.list.push(MessagePart::Text { text: fenced(value) });
     }
 
     fn paragraph(&mut self, text: &str) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::code::Code;
 use crate::diagnostic::Span;
 use crate::error::StepError;
-use crate::js::Js;
+use crate::js::{Js, Place};
 use crate::render::{self, Style};
 use crate::template::{Lookup, Ref};
 use crate::value::Value;
@@ -48,6 +48,8 @@ pub struct Script {
     pub names: Vec<Arc<str>>,
     /// Where it stands.
     pub span: Span,
+    /// The same for messages, with the expression as it is written.
+    pub place: Arc<Place>,
 }
 
 impl Expr {
@@ -97,7 +99,10 @@ impl Expr {
 
     /// Whether the value counts as true.
     pub fn is_true(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<bool, StepError> {
-        self.value(scope, output).map(|value| value.is_truthy())
+        match self {
+            Expr::Js(js) => js.is_true(scope),
+            _ => self.value(scope, output).map(|value| value.is_truthy()),
+        }
     }
 
     /// Calls `visit` with every script in it.

@@ -166,20 +166,32 @@ pub struct ToolDeclaration {
 #[serde(default)]
 pub struct GenerateOptions {
     /// Largest answer, in tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "maxTokens", skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
     /// Sampling temperature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// Nucleus sampling.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "topP", skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
+    /// How many of the likeliest tokens are drawn from.
+    #[serde(alias = "topK", skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<f64>,
+    /// Against words that were used at all.
+    #[serde(alias = "presencePenalty", skip_serializing_if = "Option::is_none")]
+    pub presence_penalty: Option<f64>,
+    /// Against words that were used often.
+    #[serde(alias = "frequencyPenalty", skip_serializing_if = "Option::is_none")]
+    pub frequency_penalty: Option<f64>,
     /// Seed, where the provider has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Texts that end the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
+    /// Whether the answer is shown as it comes; it is unless this says no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<bool>,
 }
 
 /// A model's answer.

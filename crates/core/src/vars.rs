@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::hash::{Hash, Hasher};
 use crate::path::Path;
+use crate::plan::Helper;
 use crate::request::Message;
 use crate::template::Lookup;
 use crate::thread::Thread;
@@ -98,6 +99,19 @@ pub struct Env {
     pub scripts: Vec<(Arc<str>, Option<Value>)>,
     /// What the run has written for a person to read, in order.
     pub transcript: Arc<Vec<Written>>,
+    /// The loop whose iteration these steps are, if they look at its `self`.
+    pub following: Option<Arc<Following>>,
+}
+
+/// A loop's helper, as it was when the iteration under way began.
+#[derive(Clone, Debug)]
+pub struct Following {
+    /// Its names.
+    pub helper: Helper,
+    /// What it was.
+    pub outside: Value,
+    /// The variables of an iteration's output.
+    pub gives: Vec<Arc<str>>,
 }
 
 /// A piece of a run's text.

@@ -6,6 +6,7 @@
 mod detect;
 pub mod flow;
 pub mod graph;
+pub mod markdown;
 pub mod pipeline;
 mod problems;
 mod reader;
@@ -91,20 +92,16 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
         return Compiled { diagnostics: problems.into_list(), ..Compiled::default() };
     };
     let source = Source { file: entry, text, tree };
+    let mut needs = Vec::new();
     let plan = match format {
         Format::Flow => flow::compile(source, &mut problems),
         Format::Steps => steps::compile(source, sources, &mut problems),
         Format::Pipeline => pipeline::compile(source, sources, &mut problems),
         Format::Graph => graph::compile(source, sources, &mut problems),
-        Format::Markdown => {
-            let message = format!("this version does not run {} definitions yet", format.name());
-            problems.error(Code::UnknownFormat, Span::default(), message).help =
-                Some("it runs flow, steps, pipeline and graph definitions".into());
-            None
-        }
+        Format::Markdown => markdown::compile(source, sources, &mut problems, &mut needs),
     };
     let plan = plan.filter(|_| !problems.has_errors());
-    Compiled { plan, format: Some(format), diagnostics: problems.into_list(), needs: Vec::new() }
+    Compiled { plan, format: Some(format), diagnostics: problems.into_list(), needs }
 }
 
 /// The result of a run of `plan` that left `env` behind.
@@ -113,6 +110,7 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
         Format::Steps => steps::present(plan, state),
         Format::Pipeline => pipeline::present(plan, state, env),
         Format::Graph => graph::present(plan, state, env),
-        Format::Flow | Format::Markdown => flow::present(plan, state),
+        Format::Markdown => markdown::present(plan, state, env),
+        Format::Flow => flow::present(plan, state),
     }
 }

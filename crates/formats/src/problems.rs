@@ -1,7 +1,7 @@
 //! Collects what is wrong with one file, so that everything is reported at once.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Severity, Span};
+use flowloom_core::diagnostic::{Diagnostic, Fix, Severity, Span};
 
 /// The problems of one file.
 #[derive(Debug)]
@@ -81,6 +81,14 @@ impl Problems {
         self.list.push(diagnostic);
         let last = self.list.len() - 1;
         &mut self.list[last]
+    }
+
+    /// Gives a fix to the first problem of this code whose message begins like this.
+    pub(crate) fn fix_first(&mut self, code: Code, message: &str, fix: Fix) {
+        let found = self.list.iter_mut().find(|diagnostic| diagnostic.code == code && diagnostic.message.starts_with(message));
+        if let Some(diagnostic) = found {
+            diagnostic.fix = Some(fix);
+        }
     }
 
     /// Whether the file is refused.

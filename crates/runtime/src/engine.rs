@@ -285,13 +285,8 @@ impl Engine {
     }
 
     fn check(&self, start: &Start) -> Result<(), StepError> {
-        if let flowloom_core::plan::Inputs::Named { declared, .. } = &start.plan.inputs {
-            for input in declared.iter().filter(|input| input.required) {
-                if start.inputs.get(&input.name).is_none() {
-                    let message = format!("the input {} is required; give it with -i {}=…", input.name, input.name);
-                    return Err(StepError::new(Code::InputMissing, message));
-                }
-            }
+        if let Some(error) = start.plan.inputs.refuse(&start.inputs) {
+            return Err(error);
         }
         if let Some(agent) = &start.agent {
             for (function, _) in &start.plan.functions {

@@ -224,7 +224,7 @@ fn an_answer_must_fit_its_question() {
 
 #[test]
 fn a_required_input_is_asked_for_before_anything_is_recorded() {
-    let input = Input { name: "city".into(), description: None, default: None, required: true };
+    let input = Input { name: "city".into(), required: true, ..Input::default() };
     let inputs = Inputs::Named { declared: vec![input], defaults: Map::new() };
     let trial = Trial::of(Plan { inputs, ..plan(call("a", "f")) }, |_| {});
     assert_eq!(trial.begin().map(|_| ()).expect_err("refused").code, Code::InputMissing);

@@ -5,6 +5,8 @@ mod compare;
 mod expectation;
 mod flow;
 mod graph;
+mod javascript;
+mod markdown;
 mod pipeline;
 mod steps;
 mod world;
@@ -91,6 +93,8 @@ impl Case {
             Kind::Resolver => pipeline::judge_resolver(&self.content, expectation, &mut judge),
             Kind::Sources => pipeline::judge_sources(&self.content, expectation, &mut judge),
             Kind::Graph => graph::judge(&self.content, expectation, &mut judge),
+            Kind::MarkdownRun => markdown::judge_run(&self.content, expectation, &mut judge),
+            Kind::MarkdownCheck => markdown::judge_check(&self.content, expectation, &mut judge),
             Kind::StepsPage => steps::judge_page(&self.content, expectation, &mut judge),
             Kind::Unknown(kind) => judge.fail(format!("the kind {kind:?} is not known")),
         }
@@ -109,6 +113,8 @@ impl Case {
             ("agentflow", "sandbox-table") => Kind::Sources,
             ("agentos-workflow", "workflow-run") => Kind::StepsRun,
             ("agentos-workflow", "workflow-runs") => Kind::StepsPage,
+            ("markdown", "markdown-run") => Kind::MarkdownRun,
+            ("markdown", "markdown-check") => Kind::MarkdownCheck,
             (system, kind) => Kind::Unknown(format!("{system} {kind}").trim().to_owned()),
         }
     }
@@ -133,6 +139,9 @@ impl Case {
     }
 
     fn is_compared(&self, path: &[String]) -> bool {
+        if matches!(self.kind(), Kind::MarkdownRun | Kind::MarkdownCheck) {
+            return true;
+        }
         let refused = self.expectation().get("refused") == Some(&Value::Bool(true));
         match path.first().map(String::as_str) {
             Some("introspections" | "why" | "title" | "notes" | "run_unserialisable") => false,
@@ -169,5 +178,7 @@ enum Kind {
     Sources,
     StepsRun,
     StepsPage,
+    MarkdownRun,
+    MarkdownCheck,
     Unknown(String),
 }

@@ -4,6 +4,7 @@
 //! rules, what an error does, where results go), never a question about the format at run time. What each kind of step
 //! holds is in `parts`.
 
+mod input;
 mod parts;
 
 use std::sync::Arc;
@@ -16,9 +17,10 @@ use crate::limits::Limits;
 use crate::path::Key;
 use crate::request::{Message, Role};
 use crate::template::{Template, TextRules};
-use crate::value::{Map, Value};
+use crate::value::Value;
 use crate::vars::{Env, Vars};
 
+pub use input::*;
 pub use parts::*;
 
 /// The formats a plan can come from. Only `formats` and reports look at this.
@@ -103,41 +105,19 @@ impl Plan {
         let mut vars = Vars::default();
         match &self.inputs {
             Inputs::Whole(name) => vars.set(name.clone(), inputs.clone()),
-            Inputs::Named { defaults, .. } => {
+            Inputs::Named { declared, defaults } => {
                 let mut map = defaults.clone();
                 map.extend(inputs.as_map().cloned().unwrap_or_default());
+                for input in declared.iter().filter(|input| input.kind != InputKind::Any) {
+                    if let Some(value) = map.get_mut(input.name.as_str()) {
+                        *value = input.kind.read(value);
+                    }
+                }
                 map.into_iter().for_each(|(name, value)| vars.set(name, value));
             }
         }
         vars
     }
-}
-
-/// How inputs become variables.
-#[derive(Clone, Debug)]
-pub enum Inputs {
-    /// Each input is a variable; defaults stand where none is given.
-    Named {
-        /// The declared inputs.
-        declared: Vec<Input>,
-        /// Variables set before the first step, under the given inputs.
-        defaults: Map,
-    },
-    /// Whatever is given is one variable.
-    Whole(Arc<str>),
-}
-
-/// A declared input.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Input {
-    /// Its name.
-    pub name: String,
-    /// What it is, for people and models.
-    pub description: Option<String>,
-    /// The value when none is given.
-    pub default: Option<Value>,
-    /// Whether a run without it is refused.
-    pub required: bool,
 }
 
 /// One step.

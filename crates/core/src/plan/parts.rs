@@ -305,6 +305,8 @@ pub struct Call {
     pub prompt: Template,
     /// Entries added to the variables in the payload; `(name, variable)`, left out if the variable does not exist.
     pub extra: Vec<(Arc<str>, Arc<str>)>,
+    /// The whole payload, where the variables and the prompt are no part of it.
+    pub arguments: Option<Vec<(Arc<str>, Expr)>>,
 }
 
 /// A step on the owner's memory; the arguments are read as those of a built-in function.

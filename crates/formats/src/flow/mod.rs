@@ -219,7 +219,7 @@ impl Compiler<'_> {
             if !name.is_empty() {
                 let description = row.get("description").and_then(Node::as_str).filter(|text| !text.is_empty());
                 let description = description.map(str::to_owned);
-                declared.push(Input { name, description, default: value, required: false });
+                declared.push(Input { name, description, default: value, ..Input::default() });
             }
         }
         (declared, defaults)

@@ -71,5 +71,5 @@ impl Compiler<'_> {
 
 fn call(id: &str, prompt: Template, is_collect: bool) -> Kind {
     let extra = if is_collect { vec![("fanoutResults".into(), "__fanout".into())] } else { Vec::new() };
-    Kind::Call(Call { function: id.into(), prompt, extra })
+    Kind::Call(Call { function: id.into(), prompt, extra, arguments: None })
 }

@@ -24,6 +24,9 @@ impl Interpreter {
     pub(super) async fn sequence(&self, steps: &[Step], env: &mut Env, place: &Place) -> Walked {
         let mut last = None;
         for step in steps {
+            if let Some(following) = env.following.clone() {
+                scoped::follow(&following, env);
+            }
             last = self.child(step, env, place).await?;
         }
         Ok(last)
@@ -164,9 +167,9 @@ impl Interpreter {
     }
 
     pub(super) async fn repeat(&self, looped: &Loop, env: &mut Env, place: &Place) -> Walked {
-        let locals = env.locals.len();
+        let locals = env.locals.clone();
         let walked = self.iterations(looped, env, place).await;
-        env.locals.truncate(locals);
+        env.locals = locals;
         walked
     }
 

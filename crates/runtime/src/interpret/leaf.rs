@@ -393,6 +393,15 @@ fn chunks(text: &str, size: usize) -> Vec<&str> {
 }
 
 fn call_request(call: &Call, env: &Env, place: &Place) -> Result<CallRequest, StepError> {
+    if let Some(arguments) = &call.arguments {
+        let mut map = flowloom_core::value::Map::new();
+        for (name, value) in arguments {
+            if let Some(value) = value.evaluate(env, None)? {
+                map.insert(name.clone(), value);
+            }
+        }
+        return Ok(CallRequest { function: call.function.clone(), payload: Payload::of(map) });
+    }
     Ok(CallRequest { function: call.function.clone(), payload: payload(&call.prompt, &call.extra, env, place)? })
 }
 

@@ -6,7 +6,7 @@ use flowloom_core::content;
 use flowloom_core::plan::{Helper, Say, Scoped};
 use flowloom_core::request::Role;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::{Env, Vars};
+use flowloom_core::vars::{Env, Following, Vars};
 
 use super::{Halt, Interpreter, Place, Walked};
 
@@ -63,24 +63,18 @@ impl Interpreter {
         env.transcript = std::mem::take(&mut inner.transcript);
         walked?;
         self.finished(place, None)?;
-        Ok(Some(given(scoped, &inner)))
+        Ok(Some(given(&scoped.gives, &inner)))
     }
 
     async fn scoped_body(&self, scoped: &Scoped, inner: &mut Env, place: &Place) -> Result<(), Halt> {
         // What the loop showed outside: the finished iterations.
-        let outside = scoped.helper.as_ref().and_then(|helper| {
+        let followed = scoped.helper.as_ref().filter(|helper| helper.history).and_then(|helper| {
             let name = helper.names.first()?;
-            inner.locals.iter().find(|(local, _)| local == name).map(|(_, value)| value.clone())
+            let outside = inner.locals.iter().find(|(local, _)| local == name).map(|(_, value)| value.clone())?;
+            Some(Following { helper: helper.clone(), outside, gives: scoped.gives.clone() })
         });
-        for step in &scoped.body {
-            if let (Some(helper), Some(outside)) = (&scoped.helper, &outside)
-                && helper.history
-            {
-                show(helper, &with_current(outside, given(scoped, inner)), inner);
-            }
-            self.child(step, inner, place).await?;
-        }
-        Ok(())
+        inner.following = followed.map(Arc::new);
+        self.sequence(&scoped.body, inner, place).await.map(|_| ())
     }
 
     /// Adds to a conversation and to the run's text.
@@ -98,9 +92,15 @@ impl Interpreter {
     }
 }
 
+/// Lets a helper's `self` have the iteration under way as far as it has come.
+pub(super) fn follow(following: &Following, env: &mut Env) {
+    let current = given(&following.gives, env);
+    show(&following.helper, &with_current(&following.outside, current), env);
+}
+
 /// The output so far.
-fn given(scoped: &Scoped, inner: &Env) -> Value {
-    scoped.gives.iter().filter_map(|name| Some((name.clone(), inner.vars.get(name)?.clone()))).collect::<Map>().into()
+fn given(gives: &[Arc<str>], inner: &Env) -> Value {
+    gives.iter().filter_map(|name| Some((name.clone(), inner.vars.get(name)?.clone()))).collect::<Map>().into()
 }
 
 /// The helper in the body: its `self` ends with this iteration as far as it has come.

@@ -60,7 +60,8 @@ impl Interpreter {
         };
         let evaluated = {
             let _activity = self.log.activity();
-            self.effects.code.script(&request, &self.context(at, 1)).await
+            let evaluated = self.effects.code.script(&request, &self.context(at, 1)).await;
+            evaluated.map_err(|error| script.place.blame(error))
         };
         let event = match &evaluated {
             Ok(value) => Event::Evaluated { value: value.clone() },

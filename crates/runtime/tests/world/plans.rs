@@ -46,7 +46,7 @@ pub(crate) fn step(key: &str, kind: Kind) -> Step {
 }
 
 pub(crate) fn call(key: &str, function: &str) -> Step {
-    let call = Call { function: function.into(), prompt: text("last"), extra: Vec::new() };
+    let call = Call { function: function.into(), prompt: text("last"), extra: Vec::new(), arguments: None };
     let mut step = step(key, Kind::Call(call));
     step.writes.push(Write::to("last"));
     step
@@ -185,7 +185,7 @@ fn talk() -> Step {
 fn story() -> Step {
     let script = |slot: &str, names: &[&str]| {
         let names = names.iter().map(|name| (*name).into()).collect();
-        Arc::new(Script { slot: slot.into(), source: format!("{slot}()").into(), names, span: Default::default() })
+        Arc::new(Script { slot: slot.into(), source: format!("{slot}()").into(), names, span: Default::default(), place: Default::default() })
     };
     let (until, provided, said) =
         (script("until", &["$"]), script("provided", &["last"]), script("said", &["given", "$"]));

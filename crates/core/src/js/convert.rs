@@ -1,0 +1,212 @@
+//! How JavaScript turns values into numbers, texts and truth, and compares them.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::render::{js_json, js_number};
+use crate::value::Value;
+
+/// A value under way: as [`Value`], or one that it cannot hold.
+pub(super) enum Operand {
+    Undefined,
+    /// A number, also one that is not finite.
+    Number(f64),
+    Value(Value),
+}
+
+impl Operand {
+    pub(super) fn of(value: Value) -> Operand {
+        Operand::Value(value)
+    }
+
+    /// As an item of a list or a field of an object, where `undefined` and what JSON cannot write are `null`.
+    pub(super) fn into_value(self) -> Value {
+        match self {
+            Operand::Undefined => Value::Null,
+            Operand::Number(number) => crate::value::Number::from_f64(number).map_or(Value::Null, Value::Number),
+            Operand::Value(value) => value,
+        }
+    }
+
+    pub(super) fn is_truthy(&self) -> bool {
+        match self {
+            Operand::Undefined => false,
+            Operand::Number(number) => *number != 0.0 && !number.is_nan(),
+            Operand::Value(value) => value.is_truthy(),
+        }
+    }
+
+    pub(super) fn is_nullish(&self) -> bool {
+        matches!(self, Operand::Undefined | Operand::Value(Value::Null))
+    }
+
+    fn is_object(&self) -> bool {
+        matches!(self, Operand::Value(Value::List(_) | Value::Map(_) | Value::Blob(_)))
+    }
+
+    /// Whether `+` joins it as text.
+    pub(super) fn is_textual(&self) -> bool {
+        self.is_object() || matches!(self, Operand::Value(Value::String(_)))
+    }
+
+    fn number(&self) -> Option<f64> {
+        match self {
+            Operand::Number(number) => Some(*number),
+            Operand::Value(Value::Number(number)) => Some(number.as_f64()),
+            _ => None,
+        }
+    }
+
+    /// What `typeof` says.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Operand::Undefined => "undefined",
+            Operand::Number(_) | Operand::Value(Value::Number(_)) => "number",
+            Operand::Value(Value::Bool(_)) => "boolean",
+            Operand::Value(Value::String(_)) => "string",
+            Operand::Value(Value::Null | Value::List(_) | Value::Map(_) | Value::Blob(_)) => "object",
+        }
+    }
+}
+
+/// `String(value)`.
+pub(super) fn to_text(operand: &Operand) -> String {
+    match operand {
+        Operand::Undefined => "undefined".into(),
+        Operand::Number(number) => number_text(*number),
+        Operand::Value(value) => value_text(value),
+    }
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.to_string(),
+        Value::Number(number) => number_text(number.as_f64()),
+        Value::List(items) => {
+            let item = |item: &Value| if matches!(item, Value::Null) { String::new() } else { value_text(item) };
+            items.iter().map(item).collect::<Vec<_>>().join(",")
+        }
+        Value::Map(_) => "[object Object]".into(),
+        Value::Blob(_) => "[object File]".into(),
+        Value::Null | Value::Bool(_) => js_json(value),
+    }
+}
+
+/// `String(number)`.
+pub(super) fn number_text(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".into();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "Infinity".into() } else { "-Infinity".into() };
+    }
+    js_number(number)
+}
+
+/// The name of a property.
+pub(super) fn to_property_key(operand: &Operand) -> String {
+    to_text(operand)
+}
+
+/// `Number(value)`.
+pub(super) fn to_number(operand: &Operand) -> f64 {
+    match operand {
+        Operand::Undefined => f64::NAN,
+        Operand::Number(number) => *number,
+        Operand::Value(Value::Null) => 0.0,
+        Operand::Value(Value::Bool(value)) => f64::from(u8::from(*value)),
+        Operand::Value(Value::Number(number)) => number.as_f64(),
+        Operand::Value(Value::String(text)) => text_number(text),
+        Operand::Value(value) => text_number(&value_text(value)),
+    }
+}
+
+fn text_number(text: &str) -> f64 {
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    let radix = |digits: &str, radix: u32| {
+        let digits: Option<Vec<u32>> = digits.chars().map(|c| c.to_digit(radix)).collect();
+        match digits {
+            Some(digits) if !digits.is_empty() => {
+                digits.into_iter().fold(0.0, |number, digit| number * f64::from(radix) + f64::from(digit))
+            }
+            _ => f64::NAN,
+        }
+    };
+    match text.as_bytes() {
+        [] => return 0.0,
+        [b'0', b'x' | b'X', ..] => return radix(&text[2..], 16),
+        [b'0', b'o' | b'O', ..] => return radix(&text[2..], 8),
+        [b'0', b'b' | b'B', ..] => return radix(&text[2..], 2),
+        _ => {}
+    }
+    match text.strip_prefix(['+', '-']).unwrap_or(text) {
+        "Infinity" if text.starts_with('-') => f64::NEG_INFINITY,
+        "Infinity" => f64::INFINITY,
+        // Rust reads names of special numbers that JavaScript does not know.
+        plain if plain.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-')) => {
+            text.parse().unwrap_or(f64::NAN)
+        }
+        _ => f64::NAN,
+    }
+}
+
+/// The 32 bits that bit operators see.
+pub(super) fn to_int32(number: f64) -> i32 {
+    if !number.is_finite() {
+        return 0;
+    }
+    let wrapped = number.trunc().rem_euclid(4_294_967_296.0);
+    wrapped as u32 as i32
+}
+
+/// `base ** exponent`.
+pub(super) fn power(base: f64, exponent: f64) -> f64 {
+    if exponent.is_nan() || (base.abs() == 1.0 && exponent.is_infinite()) {
+        return f64::NAN;
+    }
+    base.powf(exponent)
+}
+
+/// `===`: objects are the same only if they are one.
+pub(super) fn strictly_equal(left: &Operand, right: &Operand) -> bool {
+    if let (Some(left), Some(right)) = (left.number(), right.number()) {
+        return left == right;
+    }
+    match (left, right) {
+        (Operand::Undefined, Operand::Undefined) => true,
+        (Operand::Value(left), Operand::Value(right)) => match (left, right) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(left), Value::Bool(right)) => left == right,
+            (Value::String(left), Value::String(right)) => left == right,
+            (Value::List(left), Value::List(right)) => Arc::ptr_eq(left, right),
+            (Value::Map(left), Value::Map(right)) => Arc::ptr_eq(left, right),
+            (Value::Blob(left), Value::Blob(right)) => Arc::ptr_eq(left, right),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// `==`.
+pub(super) fn loosely_equal(left: &Operand, right: &Operand) -> bool {
+    if left.is_nullish() || right.is_nullish() {
+        return left.is_nullish() && right.is_nullish();
+    }
+    if left.kind() == right.kind() {
+        return strictly_equal(left, right);
+    }
+    match (left.is_object(), right.is_object()) {
+        (true, false) => loosely_equal(&Operand::Value(to_text(left).into()), right),
+        (false, true) => loosely_equal(left, &Operand::Value(to_text(right).into())),
+        _ => to_number(left) == to_number(right),
+    }
+}
+
+/// The order of two values; `None` if there is none (`NaN`).
+pub(super) fn compare(left: &Operand, right: &Operand) -> Option<Ordering> {
+    if left.is_textual() && right.is_textual() {
+        let (left, right) = (to_text(left), to_text(right));
+        return Some(left.encode_utf16().cmp(right.encode_utf16()));
+    }
+    to_number(left).partial_cmp(&to_number(right))
+}

@@ -1,0 +1,358 @@
+//! JavaScript without an interpreter: paths, literals, templates, comparisons, logic and arithmetic, with the results
+//! that JavaScript gives. How values are converted is in `convert`.
+
+mod convert;
+
+use std::sync::Arc;
+
+use crate::code::Code;
+use crate::content::{self, Content};
+use crate::error::StepError;
+use crate::template::{Lookup, Template};
+use crate::value::{Map, Number, Value};
+
+use convert::{Operand, compare, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
+
+/// An expression of the part of JavaScript that is evaluated here.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Js {
+    /// A literal.
+    Literal(Value),
+    /// `undefined`.
+    Undefined,
+    /// A number that is not finite: `NaN`, `Infinity`.
+    Special(f64),
+    /// A name.
+    Name(Arc<str>),
+    /// A text with values in it.
+    Template(Vec<Js>),
+    /// A list; an item may be spread into it.
+    List(Vec<Item>),
+    /// An object.
+    Object(Vec<Property>),
+    /// A member: `a.b`, `a[b]`, and with the mark `a?.b`.
+    Member(Box<Js>, Box<Js>, bool),
+    /// What a `?.` inside cuts short.
+    Chain(Box<Js>),
+    /// An operator before a value.
+    Unary(Unary, Box<Js>),
+    /// An operator between two values.
+    Binary(Binary, Box<Js>, Box<Js>),
+    /// `&&`, `||` or `??`.
+    Logic(Logic, Box<Js>, Box<Js>),
+    /// `a ? b : c`.
+    Choice(Box<[Js; 3]>),
+    /// Markdown with values in it, as one text.
+    Markdown(Vec<Template>),
+    /// An expression of the source, for the message of what goes wrong in it.
+    Placed(Box<Js>, Arc<Place>),
+}
+
+/// An item of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// One value.
+    One(Js),
+    /// All values of it.
+    Spread(Js),
+}
+
+/// A part of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Property {
+    /// A key with its value.
+    Pair(Js, Js),
+    /// All entries of another object.
+    Spread(Js),
+}
+
+/// Operators before a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Unary {
+    Minus,
+    Plus,
+    Not,
+    BitNot,
+    TypeOf,
+    Void,
+}
+
+/// Operators between two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Power,
+    Equal,
+    NotEqual,
+    Same,
+    NotSame,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    BitAnd,
+    BitOr,
+    BitXor,
+    ShiftLeft,
+    ShiftRight,
+    ShiftRightZero,
+}
+
+/// Operators that may not look at their right side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Logic {
+    And,
+    Or,
+    Nullish,
+}
+
+/// Where an expression stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Place {
+    /// File, line and column: `main.mdx:3:7`.
+    pub at: String,
+    /// The expression.
+    pub source: String,
+}
+
+/// Why there is no value.
+enum Stop {
+    /// A `?.` has found nothing.
+    Short,
+    /// It failed.
+    Error(StepError),
+}
+
+type Evaluated = Result<Operand, Stop>;
+
+impl Js {
+    /// The value in `scope`; `None` is `undefined`. A number that is not finite is its text.
+    pub fn evaluate(&self, scope: &dyn Lookup) -> Result<Option<Value>, StepError> {
+        Ok(match self.operand(scope)? {
+            Operand::Undefined => None,
+            Operand::Number(number) => Some(match Number::from_f64(number) {
+                Some(number) => Value::Number(number),
+                None => convert::number_text(number).into(),
+            }),
+            Operand::Value(value) => Some(value),
+        })
+    }
+
+    /// Whether the value counts as true.
+    pub fn is_true(&self, scope: &dyn Lookup) -> Result<bool, StepError> {
+        self.operand(scope).map(|operand| operand.is_truthy())
+    }
+
+    fn operand(&self, scope: &dyn Lookup) -> Result<Operand, StepError> {
+        match self.eval(scope) {
+            Ok(operand) => Ok(operand),
+            Err(Stop::Short) => Ok(Operand::Undefined),
+            Err(Stop::Error(error)) => Err(error),
+        }
+    }
+
+    fn eval(&self, scope: &dyn Lookup) -> Evaluated {
+        Ok(match self {
+            Js::Literal(value) => Operand::of(value.clone()),
+            Js::Undefined => Operand::Undefined,
+            Js::Special(number) => Operand::Number(*number),
+            Js::Name(name) => scope.lookup(name).cloned().map_or(Operand::Undefined, Operand::of),
+            Js::Template(parts) => {
+                let mut text = String::new();
+                for part in parts {
+                    text.push_str(&to_text(&part.eval(scope)?));
+                }
+                Operand::Value(text.into())
+            }
+            Js::List(items) => list(items, scope)?,
+            Js::Object(properties) => object(properties, scope)?,
+            Js::Member(object, key, optional) => {
+                let object = object.eval(scope)?;
+                if *optional && object.is_nullish() {
+                    return Err(Stop::Short);
+                }
+                let key = to_property_key(&key.eval(scope)?);
+                member(&object, &key)?
+            }
+            Js::Chain(inner) => match inner.eval(scope) {
+                Err(Stop::Short) => Operand::Undefined,
+                evaluated => evaluated?,
+            },
+            Js::Unary(operator, inner) => unary(*operator, &inner.eval(scope)?),
+            Js::Binary(operator, left, right) => binary(*operator, &left.eval(scope)?, &right.eval(scope)?),
+            Js::Logic(operator, left, right) => {
+                let left = left.eval(scope)?;
+                let decided = match operator {
+                    Logic::And => !left.is_truthy(),
+                    Logic::Or => left.is_truthy(),
+                    Logic::Nullish => !left.is_nullish(),
+                };
+                if decided { left } else { right.eval(scope)? }
+            }
+            Js::Choice(parts) => {
+                let [test, yes, no] = &**parts;
+                if test.eval(scope)?.is_truthy() { yes.eval(scope)? } else { no.eval(scope)? }
+            }
+            Js::Markdown(blocks) => {
+                let parts = Content::parts_of(blocks, scope).map_err(Stop::Error)?;
+                Operand::Value(content::text_of(&parts).into())
+            }
+            Js::Placed(inner, place) => match inner.eval(scope) {
+                Err(Stop::Error(error)) => return Err(Stop::Error(place.blame(error))),
+                evaluated => evaluated?,
+            },
+        })
+    }
+}
+
+impl Place {
+    /// The error with the place and the expression in front, unless it says where it comes from already.
+    pub fn blame(&self, mut error: StepError) -> StepError {
+        if error.code == Code::ExpressionFailed && !error.message.contains("in the expression {") {
+            error.message = format!("{}: {} in the expression {{{}}}", self.at, error.message, self.source);
+        }
+        error
+    }
+}
+
+fn list(items: &[Item], scope: &dyn Lookup) -> Evaluated {
+    let mut list = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            Item::One(js) => list.push(js.eval(scope)?.into_value()),
+            Item::Spread(js) => match js.eval(scope)? {
+                Operand::Value(Value::List(spread)) => list.extend(spread.iter().cloned()),
+                Operand::Value(Value::String(text)) => list.extend(text.chars().map(|c| c.to_string().into())),
+                other => return Err(failed(format!("{} cannot be spread into a list", describe(&other)))),
+            },
+        }
+    }
+    Ok(Operand::Value(Value::list(list)))
+}
+
+fn object(properties: &[Property], scope: &dyn Lookup) -> Evaluated {
+    let mut map = Map::new();
+    for property in properties {
+        match property {
+            Property::Pair(key, value) => {
+                let key = to_property_key(&key.eval(scope)?);
+                match value.eval(scope)? {
+                    Operand::Undefined => {
+                        map.shift_remove(key.as_str());
+                    }
+                    value => {
+                        map.insert(key.into(), value.into_value());
+                    }
+                }
+            }
+            Property::Spread(js) => match js.eval(scope)? {
+                Operand::Value(Value::Map(spread)) => {
+                    map.extend(spread.iter().map(|(key, value)| (key.clone(), value.clone())));
+                }
+                Operand::Value(Value::List(items)) => {
+                    map.extend(items.iter().enumerate().map(|(i, item)| (i.to_string().into(), item.clone())));
+                }
+                Operand::Value(Value::String(text)) => {
+                    map.extend(text.chars().enumerate().map(|(i, c)| (i.to_string().into(), c.to_string().into())));
+                }
+                _ => {}
+            },
+        }
+    }
+    Ok(Operand::Value(map.into()))
+}
+
+/// `object[key]`.
+fn member(object: &Operand, key: &str) -> Evaluated {
+    let index = || key.parse::<usize>().ok().filter(|index| index.to_string() == key);
+    let found = match object {
+        Operand::Undefined | Operand::Value(Value::Null) => {
+            let what = if matches!(object, Operand::Undefined) { "undefined" } else { "null" };
+            return Err(failed(format!("cannot read {key:?} of {what}")));
+        }
+        Operand::Value(Value::Map(map)) => map.get(key).cloned(),
+        Operand::Value(Value::List(items)) if key == "length" => Some((items.len() as i64).into()),
+        Operand::Value(Value::List(items)) => index().and_then(|index| items.get(index).cloned()),
+        Operand::Value(Value::String(text)) if key == "length" => Some((text.encode_utf16().count() as i64).into()),
+        Operand::Value(Value::String(text)) => {
+            let unit = index().and_then(|index| text.encode_utf16().nth(index));
+            unit.map(|unit| String::from_utf16_lossy(&[unit]).into())
+        }
+        Operand::Value(Value::Blob(blob)) => match key {
+            "name" => Some(blob.name.as_str().into()),
+            "type" => Some(blob.mime.as_str().into()),
+            _ => None,
+        },
+        Operand::Number(_) | Operand::Value(Value::Bool(_) | Value::Number(_)) => None,
+    };
+    Ok(found.map_or(Operand::Undefined, Operand::of))
+}
+
+fn unary(operator: Unary, operand: &Operand) -> Operand {
+    match operator {
+        Unary::Minus => Operand::Number(-to_number(operand)),
+        Unary::Plus => Operand::Number(to_number(operand)),
+        Unary::Not => Operand::Value((!operand.is_truthy()).into()),
+        Unary::BitNot => Operand::Number(f64::from(!to_int32(to_number(operand)))),
+        Unary::TypeOf => Operand::Value(operand.kind().into()),
+        Unary::Void => Operand::Undefined,
+    }
+}
+
+fn binary(operator: Binary, left: &Operand, right: &Operand) -> Operand {
+    let numbers = |f: fn(f64, f64) -> f64| Operand::Number(f(to_number(left), to_number(right)));
+    let bits = |f: fn(i32, i32) -> i32| {
+        Operand::Number(f64::from(f(to_int32(to_number(left)), to_int32(to_number(right)))))
+    };
+    let truth = |value: bool| Operand::Value(value.into());
+    match operator {
+        Binary::Add => match (left.is_textual(), right.is_textual()) {
+            (false, false) => numbers(|a, b| a + b),
+            _ => Operand::Value((to_text(left) + &to_text(right)).into()),
+        },
+        Binary::Subtract => numbers(|a, b| a - b),
+        Binary::Multiply => numbers(|a, b| a * b),
+        Binary::Divide => numbers(|a, b| a / b),
+        Binary::Remainder => numbers(|a, b| a % b),
+        Binary::Power => numbers(convert::power),
+        Binary::Equal => truth(loosely_equal(left, right)),
+        Binary::NotEqual => truth(!loosely_equal(left, right)),
+        Binary::Same => truth(strictly_equal(left, right)),
+        Binary::NotSame => truth(!strictly_equal(left, right)),
+        Binary::Less => truth(compare(left, right).is_some_and(std::cmp::Ordering::is_lt)),
+        Binary::LessOrEqual => truth(compare(left, right).is_some_and(std::cmp::Ordering::is_le)),
+        Binary::Greater => truth(compare(left, right).is_some_and(std::cmp::Ordering::is_gt)),
+        Binary::GreaterOrEqual => truth(compare(left, right).is_some_and(std::cmp::Ordering::is_ge)),
+        Binary::BitAnd => bits(|a, b| a & b),
+        Binary::BitOr => bits(|a, b| a | b),
+        Binary::BitXor => bits(|a, b| a ^ b),
+        Binary::ShiftLeft => bits(|a, b| a.wrapping_shl(b as u32)),
+        Binary::ShiftRight => bits(|a, b| a.wrapping_shr(b as u32)),
+        Binary::ShiftRightZero => {
+            let (left, right) = (to_int32(to_number(left)) as u32, to_int32(to_number(right)) as u32);
+            Operand::Number(f64::from(left.wrapping_shr(right)))
+        }
+    }
+}
+
+fn describe(operand: &Operand) -> &'static str {
+    match operand {
+        Operand::Undefined => "undefined",
+        Operand::Number(_) => "a number",
+        Operand::Value(value) => value.kind(),
+    }
+}
+
+fn failed(message: String) -> Stop {
+    Stop::Error(StepError::new(Code::ExpressionFailed, message))
+}
+
+#[cfg(test)]
+mod tests;

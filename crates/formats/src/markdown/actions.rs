@@ -1,0 +1,218 @@
+//! Elements as actions: their names and their attributes.
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Span, did_you_mean};
+use markdown::mdast::{AttributeContent, AttributeValue, Node};
+
+use super::Compiler;
+use super::parse::Text;
+use super::text::{element, range};
+
+/// The actions that are built in, as they are written.
+const BUILT_IN: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];
+
+/// An action in the source.
+pub(super) struct Action<'n> {
+    /// Its name in kebab case.
+    pub(super) name: String,
+    /// As it is written.
+    pub(super) written: &'n str,
+    pub(super) attributes: Vec<Attribute<'n>>,
+    pub(super) children: &'n [Node],
+    /// Its name in its opening tag.
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// An attribute.
+pub(super) struct Attribute<'n> {
+    /// Its name in camel case.
+    pub(super) name: String,
+    pub(super) value: Given<'n>,
+    /// Its name in its text.
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// What an attribute holds.
+pub(super) enum Given<'n> {
+    /// Nothing.
+    Bare,
+    /// A text.
+    Text(&'n str),
+    /// An expression.
+    Expression(Text<'n>),
+}
+
+/// `GenText` and `genText` as `gen-text`.
+pub(super) fn kebab(name: &str) -> String {
+    let mut out = String::new();
+    let mut before = '-';
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && before.is_ascii_alphanumeric() && !before.is_ascii_uppercase() {
+            out.push('-');
+        }
+        if matches!(c, '_' | ':' | '.' | '-') {
+            if before != '-' {
+                out.push('-');
+            }
+            before = '-';
+            continue;
+        }
+        out.push(c.to_ascii_lowercase());
+        before = c;
+    }
+    out
+}
+
+/// `schema-name` as `schemaName`.
+fn camel(name: &str) -> String {
+    let mut out = String::new();
+    let mut upper = false;
+    for c in name.chars() {
+        match c {
+            '-' | '_' => upper = !out.is_empty(),
+            c if upper => {
+                out.push(c.to_ascii_uppercase());
+                upper = false;
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+impl<'n> Action<'n> {
+    /// The attribute called `name`.
+    pub(super) fn get(&self, name: &str) -> Option<&Attribute<'n>> {
+        self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+}
+
+impl Compiler<'_> {
+    /// Whether an element of this name (in kebab case) is an action.
+    pub(super) fn is_action(&self, name: &str) -> bool {
+        BUILT_IN.iter().any(|known| kebab(known) == name) || self.function_of(name).is_some()
+    }
+
+    /// The declared function that an action of this name calls.
+    pub(super) fn function_of(&self, name: &str) -> Option<String> {
+        self.sources.functions.iter().find(|function| kebab(function) == name).cloned()
+    }
+
+    /// The action that an unknown element may be meant to be.
+    pub(super) fn action_like(&self, name: &str) -> Option<String> {
+        let starts_large = name.starts_with(|c: char| c.is_ascii_uppercase());
+        did_you_mean(name, BUILT_IN).filter(|_| starts_large).map(str::to_owned)
+    }
+
+    /// An element that is an action on its own; `None` for every other node.
+    pub(super) fn action<'n>(&mut self, node: &'n Node, text: &'n Text<'n>) -> Option<Action<'n>> {
+        let Node::MdxJsxFlowElement(flow) = node else { return None };
+        let (written, children) = element(node)?;
+        let written = written?;
+        let name = kebab(written);
+        if !self.is_action(&name) {
+            return None;
+        }
+        let start = range(node).0 + 1;
+        let end = start + written.len();
+        let attributes = self.attributes(&flow.attributes, text, end);
+        Some(Action { name, written, attributes, children, start, end })
+    }
+
+    fn attributes<'n>(&mut self, contents: &'n [AttributeContent], text: &'n Text<'n>, from: usize) -> Vec<Attribute<'n>> {
+        let mut at = from;
+        let mut attributes: Vec<Attribute<'n>> = Vec::new();
+        for content in contents {
+            match content {
+                AttributeContent::Expression(spread) => {
+                    let end = spread.stops.last().map_or(at, |(from, to)| to + spread.value.len() - from);
+                    let message = "an attribute must be a name with a value; {...} is not allowed on an action";
+                    self.report(text, Code::AttributeSyntax, at_brace(text.text, at), end + 1, message.to_owned()).help =
+                        Some("write each attribute by itself: name=\"text\" or name={expression}".into());
+                    at = end;
+                }
+                AttributeContent::Property(property) => {
+                    let start = text.text[at..].find(&property.name).map_or(at, |found| at + found);
+                    let end = start + property.name.len();
+                    at = end;
+                    let value = match &property.value {
+                        None => Given::Bare,
+                        Some(AttributeValue::Literal(literal)) => {
+                            at = after_literal(text.text, end);
+                            Given::Text(literal)
+                        }
+                        Some(AttributeValue::Expression(expression)) => {
+                            let stops = &expression.stops;
+                            at = stops.last().map_or(at, |(from, to)| to + expression.value.len() - from);
+                            Given::Expression(text.expression(&expression.value, stops))
+                        }
+                    };
+                    let name = camel(&property.name);
+                    if attributes.iter().any(|other| other.name == name) {
+                        let message = format!("the attribute {name} is given twice");
+                        self.report(text, Code::ActionAttribute, start, end, message);
+                        continue;
+                    }
+                    attributes.push(Attribute { name, value, start, end });
+                }
+            }
+        }
+        attributes
+    }
+
+    /// Reports an attribute that is missing or wrong.
+    pub(super) fn attribute_error(
+        &mut self,
+        action: &Action<'_>,
+        name: &str,
+        problem: &str,
+        text: &Text<'_>,
+    ) -> &mut Diagnostic {
+        let (start, end) = action.get(name).map_or((action.start, action.end), |given| (given.start, given.end));
+        let message = format!("the attribute {name} of <{}> {problem}", action.written);
+        self.report(text, Code::ActionAttribute, start, end, message)
+    }
+
+    /// A text that must be there, literally.
+    pub(super) fn literal<'n>(&mut self, action: &Action<'n>, name: &str, text: &Text<'_>) -> Option<&'n str> {
+        let problem = match action.get(name).map(|attribute| &attribute.value) {
+            Some(Given::Text(literal)) if !literal.trim().is_empty() => return Some(literal),
+            None => "is required",
+            Some(Given::Text(_) | Given::Bare) => "is empty",
+            Some(Given::Expression(_)) => "must be a text in quotes, not an expression",
+        };
+        self.attribute_error(action, name, problem, text).help = Some(format!("write {name}=\"…\""));
+        None
+    }
+
+    /// Warns of attributes that have no effect.
+    pub(super) fn only(&mut self, action: &Action<'_>, known: &[&str], text: &Text<'_>) {
+        for attribute in &action.attributes {
+            if known.contains(&attribute.name.as_str()) {
+                continue;
+            }
+            let message = format!("the attribute {} of <{}> has no effect", attribute.name, action.written);
+            let meant = did_you_mean(&attribute.name, known.iter().copied());
+            let span: Span = text.span(attribute.start, attribute.end);
+            let diagnostic = self.problems.warn(Code::IgnoredKey, span, message);
+            diagnostic.help = Some(match meant {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("<{}> has {}", action.written, known.join(", ")),
+            });
+        }
+    }
+}
+
+fn at_brace(text: &str, from: usize) -> usize {
+    text.get(from..).and_then(|rest| rest.find('{')).map_or(from, |found| from + found)
+}
+
+/// The end of a literal value that begins after `from`.
+fn after_literal(text: &str, from: usize) -> usize {
+    let rest = text.get(from..).unwrap_or_default();
+    let Some(open) = rest.find(['"', '\'']) else { return from };
+    let quote = rest[open..].chars().next().unwrap_or('"');
+    rest[open + 1..].find(quote).map_or(from, |close| from + open + close + 2)
+}

@@ -1,0 +1,394 @@
+//! Scopes, phases and steps: from nodes to a plan.
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::content::Content;
+use flowloom_core::expr::{Expr, Script};
+use flowloom_core::js::Js;
+use flowloom_core::path::{Key, Siblings};
+use flowloom_core::plan::{Call, Exhausted, Helper, Kind, Loop, LoopOutput, LoopTest, Say, Scoped, Step, Write};
+use flowloom_core::request::Role;
+use flowloom_core::template::Template;
+use flowloom_core::value::Value;
+use markdown::mdast::Node;
+use oxc_allocator::Allocator;
+use oxc_ast::ast::{Expression, ObjectPropertyKind};
+use oxc_span::GetSpan;
+
+use super::Compiler;
+use super::actions::{Action, Given, kebab};
+use super::expression::{Block, Compiled, Source, template};
+use super::native::static_key;
+use super::parse::Text;
+use super::scope::{Meaning, Names};
+use super::text::{Around, element, range};
+
+/// Iterations of a loop that does not say how many there may be.
+const ITERATIONS: u64 = 1_000;
+
+/// A scope as steps: one for each phase.
+pub(super) struct Built {
+    pub(super) phases: Vec<Step>,
+    /// The names of its actions.
+    pub(super) gives: Vec<Arc<str>>,
+}
+
+/// What a block's scope starts with.
+#[derive(Clone)]
+struct Provided {
+    provide: Vec<(Arc<str>, Expr)>,
+    scripts: Vec<Arc<Script>>,
+    names: Vec<(String, usize, usize)>,
+}
+
+impl Compiler<'_> {
+    /// Builds a scope from its nodes.
+    pub(super) fn scope(&mut self, nodes: &[&Node], text: &Text<'_>, mut names: Names, skip_first: bool) -> Built {
+        let mut built = Built { phases: Vec::new(), gives: Vec::new() };
+        names.expect(self.action_names(nodes));
+        let phases = phases(nodes);
+        for phase in phases.into_iter().skip(usize::from(skip_first)) {
+            let number = built.phases.len() + 1;
+            let steps = self.phase(&phase, number, text, &mut names, &mut built.gives);
+            if !steps.is_empty() {
+                built.phases.push(Step::new(Key::nth("phase", number), Kind::Sequence(steps)));
+            }
+        }
+        built
+    }
+
+    /// Names that the actions among nodes set.
+    fn action_names(&self, nodes: &[&Node]) -> Vec<String> {
+        let named = nodes.iter().filter_map(|node| {
+            let Node::MdxJsxFlowElement(flow) = node else { return None };
+            let is_action = flow.name.as_deref().is_some_and(|name| self.is_action(&kebab(name)));
+            let name = flow.attributes.iter().find_map(|attribute| match attribute {
+                markdown::mdast::AttributeContent::Property(property) if property.name == "as" => match &property.value {
+                    Some(markdown::mdast::AttributeValue::Literal(name)) => Some(name.clone()),
+                    _ => None,
+                },
+                _ => None,
+            });
+            name.filter(|_| is_action)
+        });
+        named.collect()
+    }
+
+    fn phase(
+        &mut self,
+        nodes: &[&Node],
+        number: usize,
+        text: &Text<'_>,
+        names: &mut Names,
+        gives: &mut Vec<Arc<str>>,
+    ) -> Vec<Step> {
+        let thread: Arc<str> = format!("phase~{number}").into();
+        let mut siblings = Siblings::default();
+        let mut steps = Vec::new();
+        let mut waiting: Vec<&Node> = Vec::new();
+        for node in nodes.iter().copied() {
+            let Some(action) = self.action(node, text) else {
+                waiting.push(node);
+                continue;
+            };
+            let said = self.said(&std::mem::take(&mut waiting), text, names);
+            steps.push(self.say(said, &thread, &mut siblings));
+            let name = self.literal(&action, "as", text);
+            if let Some(name) = name
+                && (names.meaning(name).is_some() || names.meaning(&format!("${name}")).is_some())
+            {
+                let (start, end) = action.get("as").map_or((action.start, action.end), |given| (given.start, given.end));
+                let message = format!("the name {name} is used already in this scope");
+                self.report(text, Code::RepeatedName, start, end, message).help =
+                    Some("every input, data entry, provided value and action of a scope has a name of its own".into());
+            }
+            let added = self.act(&action, name.unwrap_or("result"), &thread, names, text, &mut siblings);
+            steps.extend(added.unwrap_or_default());
+            if let Some(name) = name {
+                names.add(name, Meaning::Variable);
+                gives.push(name.into());
+            }
+        }
+        let said = self.said(&waiting, text, names);
+        if !said.is_empty() {
+            steps.push(self.say(said, &thread, &mut siblings));
+        }
+        steps
+    }
+
+    fn said(&mut self, nodes: &[&Node], text: &Text<'_>, names: &Names) -> Vec<Block> {
+        self.blocks(nodes, text, &Around { names, locals: &[], is_inserted: false })
+    }
+
+    /// A step that says some text.
+    fn say(&mut self, blocks: Vec<Block>, thread: &Arc<str>, siblings: &mut Siblings) -> Step {
+        let mut scripts = Vec::new();
+        let blocks = blocks.into_iter().map(|block| template(block, &mut self.slots, &mut scripts)).collect();
+        let content = Content::Blocks(blocks);
+        let say = Say { thread: Some(thread.clone()), role: Role::User, content, written: true };
+        Step { scripts, ..Step::new(siblings.key(None, "text"), Kind::Say(say)) }
+    }
+
+    /// The steps of an action.
+    fn act(
+        &mut self,
+        action: &Action<'_>,
+        name: &str,
+        thread: &Arc<str>,
+        names: &Names,
+        text: &Text<'_>,
+        siblings: &mut Siblings,
+    ) -> Option<Vec<Step>> {
+        let mut scripts = Vec::new();
+        let has_scope = !action.children.is_empty();
+        let is_block = matches!(action.name.as_str(), "loop" | "cond");
+        if has_scope && !is_block {
+            let message = format!("the content of <{}> is not used, and its result is left out of the output", action.written);
+            let span = text.span(action.start, action.end);
+            self.problems.warn(Code::IgnoredContent, span, message).help =
+                Some(format!("put the text before <{} … />", action.written));
+        }
+        let kind = match action.name.as_str() {
+            "gen-text" | "gen-object" => self.generate(action, thread, names, text, &mut scripts)?,
+            "loop" => self.repeat(action, name, names, text)?,
+            "cond" => self.cond(action, name, names, text, &mut scripts)?,
+            _ => self.call(action, names, text, &mut scripts)?,
+        };
+        let span = text.span(action.start - 1, action.end);
+        let key = siblings.key(Some(name), kind.name());
+        let step = Step { span, scripts, writes: vec![Write::to(name)], ..Step::new(key, kind) };
+        let value = Expr::Js(Arc::new(Js::Name(name.into())));
+        let is_json = action.name == "gen-object";
+        let content = if is_json { Content::Json(value) } else { Content::Value(value) };
+        let is_said_already = matches!(step.kind, Kind::Generate(_) | Kind::Agent(_));
+        let result = Say {
+            thread: (!is_said_already).then(|| thread.clone()),
+            role: Role::Assistant,
+            content,
+            written: !has_scope,
+        };
+        let result = Step::new(siblings.key(None, "result"), Kind::Say(result));
+        Some(vec![step, result])
+    }
+
+    /// `<Loop>`.
+    fn repeat(&mut self, action: &Action<'_>, name: &str, names: &Names, text: &Text<'_>) -> Option<Kind> {
+        self.only(action, &["as", "until", "provide", "max"], text);
+        let own = names.with_own(name, Meaning::Helper);
+        if action.get("until").is_none() {
+            self.attribute_error(action, "until", "is required: nothing ends the loop", text).help =
+                Some("write until={$.index === 3}, or another condition that becomes true".into());
+        }
+        let until = action.get("until").and_then(|_| self.value_attribute(action, "until", &own, text));
+        let max = self.most(action, &own, text);
+        let provided = self.provide(action, &own, text);
+        let (inner, provided) = self.inner(names, name, Meaning::Helper, provided, text);
+        let built = self.scope(&action.children.iter().collect::<Vec<_>>(), text, inner, false);
+        let mut scripts = Vec::new();
+        let until = until?.into_expr(&mut self.slots, &mut scripts);
+        let helper = Helper { names: vec!["$".into(), format!("${name}").into()], history: true };
+        let provided = provided?;
+        let scoped = Scoped {
+            body: built.phases,
+            provide: provided.provide,
+            sees: helper.names.clone(),
+            gives: built.gives,
+            helper: Some(helper.clone()),
+        };
+        let body = Step { scripts: provided.scripts, ..Step::new(Key::nth("scope", 1), Kind::Scoped(scoped)) };
+        Some(Kind::Loop(Loop {
+            body: Box::new(body),
+            until: Some(until),
+            test: LoopTest::Before,
+            max: max?,
+            exhausted: Exhausted::Fail,
+            counter: None,
+            helper: Some(helper),
+            scripts,
+            output: LoopOutput::All,
+        }))
+    }
+
+    /// The bound of a loop.
+    fn most(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<u64> {
+        let value = match action.get("max").map(|attribute| &attribute.value) {
+            None => return Some(ITERATIONS),
+            Some(Given::Text(literal)) => literal.trim().parse::<i64>().ok(),
+            Some(Given::Bare) => None,
+            Some(Given::Expression(_)) => {
+                self.value_attribute(action, "max", names, text)?.constant().as_ref().and_then(Value::as_i64)
+            }
+        };
+        match value.and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0) {
+            Some(value) => Some(value),
+            None => {
+                self.attribute_error(action, "max", "must be a whole number of at least 1", text).help =
+                    Some("write max={20}; a bound that depends on a value belongs into until".into());
+                None
+            }
+        }
+    }
+
+    /// `<Cond>`, with the `<Else>` in it.
+    fn cond(
+        &mut self,
+        action: &Action<'_>,
+        name: &str,
+        names: &Names,
+        text: &Text<'_>,
+        scripts: &mut Vec<Arc<Script>>,
+    ) -> Option<Kind> {
+        self.only(action, &["as", "if", "provide"], text);
+        let own = names.with_own(name, Meaning::Empty);
+        let condition = self.value_attribute(action, "if", &own, text);
+        let is_else = |node: &&Node| {
+            matches!(node, Node::MdxJsxFlowElement(_))
+                && element(node).and_then(|(name, _)| name).is_some_and(|name| kebab(name) == "else")
+        };
+        let otherwise = action.children.iter().find(is_else).and_then(element);
+        let kept: Vec<&Node> = action.children.iter().filter(|node| !is_else(node)).collect();
+        let provided = self.provide(action, &own, text);
+        let (inner, provided) = self.inner(names, name, Meaning::Empty, provided, text);
+        let mut arm = |nodes: &[&Node], key: &str| {
+            let built = self.scope(nodes, text, inner.clone(), false);
+            let Some(Provided { provide, scripts, .. }) = provided.clone() else { return None };
+            let scoped = Scoped { body: built.phases, provide, sees: Vec::new(), gives: built.gives, helper: None };
+            Some(Step { scripts, ..Step::new(Key::named(key)?, Kind::Scoped(scoped)) })
+        };
+        let then = arm(&kept, "then");
+        let otherwise = match otherwise {
+            Some((_, children)) => Some(Box::new(arm(&children.iter().collect::<Vec<_>>(), "else")?)),
+            None => None,
+        };
+        let condition = condition?.into_expr(&mut self.slots, scripts);
+        Some(Kind::Branch { arms: vec![(condition, then?)], otherwise })
+    }
+
+    /// An action that is a function of the configuration.
+    fn call(
+        &mut self,
+        action: &Action<'_>,
+        names: &Names,
+        text: &Text<'_>,
+        scripts: &mut Vec<Arc<Script>>,
+    ) -> Option<Kind> {
+        let function = self.function_of(&action.name)?;
+        let name = action.get("as").and_then(|name| if let Given::Text(name) = name.value { Some(name) } else { None });
+        let own = names.with_own(name.unwrap_or_default(), Meaning::Empty);
+        let mut arguments = Vec::new();
+        for attribute in action.attributes.iter().filter(|attribute| attribute.name != "as") {
+            let value = match &attribute.value {
+                Given::Bare => Expr::Constant(true.into()),
+                Given::Text(literal) => Expr::Constant((*literal).into()),
+                Given::Expression(expression) => match self.expression(expression, &own, &[])? {
+                    Compiled::Value(source) => source.into_expr(&mut self.slots, scripts),
+                    Compiled::Blocks(_) | Compiled::Nothing => continue,
+                },
+            };
+            arguments.push((attribute.name.as_str().into(), value));
+        }
+        self.functions.push((function.as_str().into(), text.span(action.start, action.end)));
+        let call = Call { function: function.into(), prompt: Template::default(), extra: Vec::new(), arguments: Some(arguments) };
+        Some(Kind::Call(call))
+    }
+
+    /// The values that a block is given; `None` if something is wrong with them.
+    fn provide(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<Provided> {
+        let mut given = Provided { provide: Vec::new(), scripts: Vec::new(), names: Vec::new() };
+        let expression = match action.get("provide").map(|attribute| &attribute.value) {
+            None => return Some(given),
+            Some(Given::Expression(expression)) => expression,
+            Some(Given::Text(_) | Given::Bare) => {
+                self.attribute_error(action, "provide", "must be an object in braces", text).help =
+                    Some("write provide={{ name: value }}".into());
+                return None;
+            }
+        };
+        let allocator = Allocator::default();
+        let parsed = self.read(expression, &allocator)?;
+        let Expression::ObjectExpression(object) = &parsed else {
+            self.attribute_error(action, "provide", "must be an object with its names written out", text).help =
+                Some("write provide={{ name: value }}".into());
+            return None;
+        };
+        let mut is_fine = true;
+        for property in &object.properties {
+            let pair = match property {
+                ObjectPropertyKind::ObjectProperty(pair) if !pair.computed && !pair.method => pair,
+                other => {
+                    let (start, end) = (other.span().start as usize, other.span().end as usize);
+                    let message = "provide needs its names written out".to_owned();
+                    self.report(expression, Code::ActionAttribute, start, end, message).help =
+                        Some("write provide={{ name: value }}".into());
+                    is_fine = false;
+                    continue;
+                }
+            };
+            let Some(name) = static_key(&pair.key) else { continue };
+            let key = pair.key.span();
+            given.names.push((name.clone(), expression.place(key.start as usize), expression.place(key.end as usize)));
+            let span = pair.value.span();
+            let value = expression.slice(span.start as usize, span.end as usize);
+            let source: Option<Source> = match self.expression(&value, names, &[]) {
+                Some(Compiled::Value(source)) => Some(source),
+                Some(Compiled::Blocks(blocks)) => Some(self.markdown_value(blocks, &value)),
+                Some(Compiled::Nothing) | None => None,
+            };
+            match source {
+                Some(source) => {
+                    let value = source.into_expr(&mut self.slots, &mut given.scripts);
+                    given.provide.push((name.into(), value));
+                }
+                None => is_fine = false,
+            }
+        }
+        // The names count even if a value is wrong, so that the block is checked with them.
+        if !is_fine {
+            given.provide.clear();
+        }
+        Some(given)
+    }
+
+    /// The names inside a block.
+    fn inner(
+        &mut self,
+        names: &Names,
+        name: &str,
+        helper: Meaning,
+        provided: Option<Provided>,
+        text: &Text<'_>,
+    ) -> (Names, Option<Provided>) {
+        let mut inner = names.inner();
+        inner.add("$", helper);
+        inner.add(&format!("${name}"), helper);
+        for (name, start, end) in provided.iter().flat_map(|provided| &provided.names) {
+            if !inner.add(name, Meaning::Variable) {
+                let span = flowloom_core::diagnostic::Span { start: *start, length: end - start };
+                let message = format!("the name {name} is used already in this block");
+                self.problems.error(Code::RepeatedName, span, message).file = text.file.to_owned();
+            }
+        }
+        (inner, provided)
+    }
+}
+
+/// Nodes between thematic breaks; empty phases are left out.
+pub(super) fn phases<'n>(nodes: &[&'n Node]) -> Vec<Vec<&'n Node>> {
+    let kept = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
+    let mut phases = vec![Vec::new()];
+    for node in kept {
+        match (node, phases.last_mut()) {
+            (Node::ThematicBreak(_), _) => phases.push(Vec::new()),
+            (node, Some(phase)) => phase.push(node),
+            (_, None) => {}
+        }
+    }
+    phases.retain(|phase| !phase.is_empty());
+    phases
+}
+
+/// Where a node starts.
+pub(super) fn start(node: &Node) -> usize {
+    range(node).0
+}

@@ -1,0 +1,283 @@
+//! What an expression may contain: its names, and everything in it that is not allowed.
+
+use flowloom_core::code::Code;
+use oxc_ast::AstKind;
+use oxc_ast::ast::{
+    Argument, ArrowFunctionExpression, CallExpression, Expression, Function, FunctionType, JSXFragment, Statement,
+};
+use oxc_ast_visit::{Visit, walk};
+use oxc_span::GetSpan;
+use oxc_syntax::scope::ScopeFlags;
+
+/// Names that no expression may use, not even for a property.
+const RESTRICTED: [&str; 24] = [
+    "eval",
+    "Function",
+    "window",
+    "document",
+    "global",
+    "globalThis",
+    "process",
+    "require",
+    "module",
+    "exports",
+    "__dirname",
+    "__filename",
+    "setTimeout",
+    "setInterval",
+    "setImmediate",
+    "clearTimeout",
+    "clearInterval",
+    "clearImmediate",
+    "Promise",
+    "Proxy",
+    "Reflect",
+    "constructor",
+    "__proto__",
+    "prototype",
+];
+
+/// A problem in an expression, at bytes of its text.
+pub(super) struct Finding {
+    pub(super) code: Code,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) message: String,
+    pub(super) help: Option<String>,
+    pub(super) fix: Option<(String, Vec<(usize, usize, String)>)>,
+}
+
+/// A part of an expression that is Markdown.
+pub(super) struct Part {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) what: What,
+    /// Names of the functions around it.
+    pub(super) locals: Vec<String>,
+}
+
+/// What Markdown it is.
+pub(super) enum What {
+    /// Another file.
+    Include(String),
+    /// What stands between `<>` and `</>`.
+    Fragment(usize, usize),
+}
+
+/// What was found in an expression.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) findings: Vec<Finding>,
+    /// Free names, each at its first place.
+    pub(super) free: Vec<(String, usize, usize)>,
+    pub(super) parts: Vec<Part>,
+    scopes: Vec<Vec<String>>,
+}
+
+impl Seen {
+    /// Looks at an expression whose functions see `locals` around it.
+    pub(super) fn of(expression: &Expression<'_>, locals: &[String]) -> Seen {
+        let mut seen = Seen { scopes: vec![locals.to_vec()], ..Seen::default() };
+        seen.visit_expression(expression);
+        seen
+    }
+
+    fn note(&mut self, code: Code, span: oxc_span::Span, message: String, help: &str) {
+        let (start, end) = (span.start as usize, span.end as usize);
+        let help = Some(help.to_owned());
+        self.findings.push(Finding { code, start, end, message, help, fix: None });
+    }
+
+    fn unsupported(&mut self, span: oxc_span::Span, name: &str) {
+        let message = format!("{name} is not allowed in an expression");
+        let help = "expressions have values, operators, calls and functions; statements, classes, patterns and new are \
+                    left out";
+        self.note(Code::ExpressionUnsupported, span, message, help);
+    }
+
+    fn name(&mut self, name: &str, span: oxc_span::Span) {
+        if RESTRICTED.contains(&name) && !self.findings.iter().any(|f| f.code == Code::RestrictedName && f.start == span.start as usize) {
+            let message = format!("the name {name} is restricted and cannot be used in an expression");
+            self.note(Code::RestrictedName, span, message, "an expression reaches only its variables, not the host");
+        }
+    }
+
+    fn reference(&mut self, name: &str, span: oxc_span::Span) {
+        let is_bound = self.scopes.iter().any(|scope| scope.iter().any(|bound| bound == name));
+        if !is_bound && !self.free.iter().any(|(free, ..)| free == name) {
+            self.free.push((name.to_owned(), span.start as usize, span.end as usize));
+        }
+    }
+
+    fn locals(&self) -> Vec<String> {
+        self.scopes.concat()
+    }
+
+    fn method(&mut self, call: &CallExpression<'_>) {
+        const OF_LISTS: [&str; 7] = ["map", "filter", "flatMap", "sort", "reverse", "forEach", "reduce"];
+        let Expression::StaticMemberExpression(outer) = &call.callee else { return };
+        let Expression::CallExpression(join) = &outer.object else { return };
+        let Expression::StaticMemberExpression(inner) = &join.callee else { return };
+        let method = outer.property.name.as_str();
+        if inner.property.name != "join" || !OF_LISTS.contains(&method) {
+            return;
+        }
+        let span = outer.property.span;
+        let (dot, middle) = (inner.object.span().end as usize, join.span.end as usize);
+        let (start, end) = (span.start as usize, span.end as usize);
+        let message = format!("join() gives a text, and a text has no {method}()");
+        // The edit puts what stands between the two ends in the other order; its text is filled in by the caller.
+        let fix = OF_LISTS[..5].contains(&method).then(|| {
+            (format!("call {method}() before join()"), vec![(dot, middle, String::new()), (middle, call.span.end as usize, String::new())])
+        });
+        let help = Some(format!("call {method}() on the list, and join() on what it gives"));
+        self.findings.push(Finding { code: Code::NotAMethod, start, end, message, help, fix });
+    }
+
+    fn include(&mut self, call: &CallExpression<'_>) {
+        let (start, end) = (call.span.start as usize, call.span.end as usize);
+        match call.arguments.as_slice() {
+            [Argument::StringLiteral(path)] => {
+                let what = What::Include(path.value.as_str().to_owned());
+                self.parts.push(Part { start, end, what, locals: self.locals() });
+            }
+            _ => {
+                let message = "include() needs one string literal, the name of a file".to_owned();
+                let help = "files are included before the run; choose between them with a condition: \
+                            {x ? include('a') : include('b')}";
+                self.note(Code::IncludeFailed, call.span, message, help);
+            }
+        }
+    }
+
+    fn enter(&mut self, names: Vec<String>) {
+        self.scopes.push(names);
+    }
+}
+
+impl<'a> Visit<'a> for Seen {
+    fn enter_node(&mut self, kind: AstKind<'a>) {
+        match kind {
+            AstKind::IdentifierReference(name) => {
+                self.name(name.name.as_str(), name.span);
+                self.reference(name.name.as_str(), name.span);
+            }
+            AstKind::IdentifierName(name) => self.name(name.name.as_str(), name.span),
+            AstKind::BindingIdentifier(name) => self.name(name.name.as_str(), name.span),
+            kind => {
+                if let Some(name) = forbidden(&kind) {
+                    self.unsupported(kind.span(), name);
+                }
+            }
+        }
+    }
+
+    fn visit_jsx_fragment(&mut self, fragment: &JSXFragment<'a>) {
+        let (start, end) = (fragment.span.start as usize, fragment.span.end as usize);
+        let inner = (fragment.opening_fragment.span.end as usize, fragment.closing_fragment.span.start as usize);
+        let what = What::Fragment(inner.0, inner.1);
+        self.parts.push(Part { start, end, what, locals: self.locals() });
+    }
+
+    fn visit_call_expression(&mut self, call: &CallExpression<'a>) {
+        match &call.callee {
+            Expression::Identifier(name) if name.name == "include" => self.include(call),
+            _ => {
+                self.method(call);
+                walk::walk_call_expression(self, call);
+            }
+        }
+    }
+
+    fn visit_arrow_function_expression(&mut self, function: &ArrowFunctionExpression<'a>) {
+        if function.r#async {
+            self.asynchronous(function.span);
+        }
+        let mut names = bound(&function.params);
+        if let Some(body) = function.body.as_function_body() {
+            declared(&body.statements, &mut names);
+        }
+        self.enter(names);
+        walk::walk_arrow_function_expression(self, function);
+        self.scopes.pop();
+    }
+
+    fn visit_function(&mut self, function: &Function<'a>, flags: ScopeFlags) {
+        if function.r#async {
+            self.asynchronous(function.span);
+        }
+        let mut names = bound(&function.params);
+        names.extend(function.id.as_ref().map(|id| id.name.to_string()));
+        names.push("arguments".into());
+        if let Some(body) = &function.body {
+            declared(&body.statements, &mut names);
+        }
+        self.enter(names);
+        walk::walk_function(self, function, flags);
+        self.scopes.pop();
+    }
+}
+
+impl Seen {
+    fn asynchronous(&mut self, span: oxc_span::Span) {
+        let message = "an asynchronous function cannot be used in an expression".to_owned();
+        self.note(Code::AsyncFunction, span, message, "an expression has its value at once: leave out async and await");
+    }
+}
+
+fn bound(params: &oxc_ast::ast::FormalParameters<'_>) -> Vec<String> {
+    params.items.iter().filter_map(|item| item.pattern.get_identifier_name()).map(|name| name.to_string()).collect()
+}
+
+/// Names that statements declare.
+fn declared(statements: &[Statement<'_>], names: &mut Vec<String>) {
+    for statement in statements {
+        match statement {
+            Statement::VariableDeclaration(declaration) => {
+                let ids = declaration.declarations.iter().filter_map(|one| one.id.get_identifier_name());
+                names.extend(ids.map(|name| name.to_string()));
+            }
+            Statement::BlockStatement(block) => declared(&block.body, names),
+            _ => {}
+        }
+    }
+}
+
+/// The name of a kind of syntax that expressions do not have.
+fn forbidden(kind: &AstKind<'_>) -> Option<&'static str> {
+    Some(match kind {
+        AstKind::ThisExpression(_) => "ThisExpression",
+        AstKind::NewExpression(_) => "NewExpression",
+        AstKind::AwaitExpression(_) => "AwaitExpression",
+        AstKind::YieldExpression(_) => "YieldExpression",
+        AstKind::SequenceExpression(_) => "SequenceExpression",
+        AstKind::ImportExpression(_) => "ImportExpression",
+        AstKind::ImportMeta(_) | AstKind::NewTarget(_) => "MetaProperty",
+        AstKind::Super(_) => "Super",
+        AstKind::Class(_) => "ClassExpression",
+        AstKind::ObjectPattern(_) | AstKind::ObjectAssignmentTarget(_) => "ObjectPattern",
+        AstKind::ArrayPattern(_) | AstKind::ArrayAssignmentTarget(_) => "ArrayPattern",
+        AstKind::AssignmentPattern(_) => "AssignmentPattern",
+        AstKind::FormalParameter(parameter) if parameter.initializer.is_some() => "AssignmentPattern",
+        AstKind::FormalParameterRest(_) | AstKind::BindingRestElement(_) => "RestElement",
+        AstKind::Function(function) if function.r#type != FunctionType::FunctionExpression => "FunctionDeclaration",
+        AstKind::IfStatement(_) => "IfStatement",
+        AstKind::ForStatement(_) => "ForStatement",
+        AstKind::ForInStatement(_) => "ForInStatement",
+        AstKind::ForOfStatement(_) => "ForOfStatement",
+        AstKind::WhileStatement(_) => "WhileStatement",
+        AstKind::DoWhileStatement(_) => "DoWhileStatement",
+        AstKind::SwitchStatement(_) => "SwitchStatement",
+        AstKind::TryStatement(_) => "TryStatement",
+        AstKind::ThrowStatement(_) => "ThrowStatement",
+        AstKind::BreakStatement(_) => "BreakStatement",
+        AstKind::ContinueStatement(_) => "ContinueStatement",
+        AstKind::LabeledStatement(_) => "LabeledStatement",
+        AstKind::DebuggerStatement(_) => "DebuggerStatement",
+        AstKind::WithStatement(_) => "WithStatement",
+        AstKind::EmptyStatement(_) => "EmptyStatement",
+        AstKind::PrivateInExpression(_) | AstKind::PrivateFieldExpression(_) => "PrivateName",
+        AstKind::JSXElement(_) => "JSXElement",
+        _ => return None,
+    })
+}

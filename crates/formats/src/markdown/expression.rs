@@ -1,0 +1,375 @@
+//! Expressions: checked, and turned into what is evaluated natively or in the sandbox. Markdown inside them (included
+//! files, fragments) becomes text with expressions of its own.
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Span, did_you_mean, line_column};
+use flowloom_core::expr::{Expr, Script};
+use flowloom_core::js::{Js, Place};
+use flowloom_core::template::{Part as TemplatePart, Template};
+use oxc_allocator::Allocator;
+use oxc_ast::ast::Expression;
+use oxc_parser::{ParseOptions, Parser};
+use oxc_span::{GetSpan, SourceType};
+
+use super::check::{Finding, Seen, What};
+use super::native::Native;
+use super::parse::Text;
+use super::scope::{Meaning, Names};
+use super::{Compiler, lex};
+
+/// Bytes of one expression at most.
+const LENGTH: usize = 32 << 10;
+
+/// Names that JavaScript itself gives an expression.
+const GLOBALS: [&str; 13] = [
+    "undefined", "NaN", "Infinity", "Object", "Array", "String", "Number", "Boolean", "Date", "Math", "JSON", "RegExp",
+    "Error",
+];
+
+/// What surrounds the text of an expression that has Markdown in it: how its texts are put together (`$$m`), and how a
+/// value becomes text (`$$t`).
+const MARKDOWN: (&str, &str) = (
+    "(($$m,$$t)=>$$t((\n",
+    "\n)))(b=>{const t=v=>{if(v instanceof String)return String(v);if(Array.isArray(v)){const f=v.flat(Infinity);\
+     if(f.length&&f.every(x=>x instanceof String))return f.join('\\n')}return v};\
+     const p=([s,v])=>{let w=s[0];const a=[];v.forEach((x,i)=>{x=t(x);if(x===null||typeof x==='object')\
+     a.push('```json\\n'+JSON.stringify(x,null,2)+'\\n```');else w+=String(x);w+=s[i+1]});\
+     return[w,...a].filter(x=>x).join('\\n\\n')};return Object(b.map(p).filter(x=>x).join('\\n\\n'))},\
+     v=>{if(v instanceof String)return String(v);if(Array.isArray(v)){const f=v.flat(Infinity);\
+     if(f.length&&f.every(x=>x instanceof String))return f.join('\\n')}return v})",
+);
+
+/// An expression that has been checked.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    /// As JavaScript, with Markdown put in.
+    js: String,
+    native: Option<Js>,
+    /// Variables that it reads.
+    pub(super) names: Vec<Arc<str>>,
+    has_markdown: bool,
+    place: Arc<Place>,
+    span: Span,
+}
+
+/// A paragraph.
+pub(super) type Block = Vec<Chunk>;
+
+/// A part of a paragraph.
+#[derive(Clone, Debug)]
+pub(super) enum Chunk {
+    Text(String),
+    Value(Source),
+}
+
+/// What an expression came to.
+pub(super) enum Compiled {
+    /// It is empty, or only a comment.
+    Nothing,
+    Value(Source),
+    /// It is Markdown as a whole.
+    Blocks(Vec<Block>),
+}
+
+impl Source {
+    /// The value, if it depends on nothing.
+    pub(super) fn constant(&self) -> Option<flowloom_core::value::Value> {
+        let native = self.native.as_ref().filter(|_| self.names.is_empty())?;
+        native.evaluate(&flowloom_core::value::Map::new()).ok().map(Option::unwrap_or_default)
+    }
+
+    /// What is evaluated; scripts are added to `scripts`.
+    pub(super) fn into_expr(self, slots: &mut usize, scripts: &mut Vec<Arc<Script>>) -> Expr {
+        if let Some(native) = self.native {
+            return Expr::Js(Arc::new(Js::Placed(Box::new(native), self.place)));
+        }
+        let source = match self.has_markdown {
+            true => [MARKDOWN.0, &self.js, MARKDOWN.1].concat(),
+            false if self.js.trim_start().starts_with(['{', 'f']) => format!("(\n{}\n)", self.js),
+            false => self.js,
+        };
+        *slots += 1;
+        let slot = format!("expression~{slots}").into();
+        let (names, span, place) = (self.names, self.span, self.place);
+        let script = Arc::new(Script { slot, source: source.into(), names, span, place });
+        scripts.push(script.clone());
+        Expr::Script(script)
+    }
+}
+
+/// A paragraph as a template.
+pub(super) fn template(block: Block, slots: &mut usize, scripts: &mut Vec<Arc<Script>>) -> Template {
+    let part = |chunk| match chunk {
+        Chunk::Text(text) => TemplatePart::Text(text.into()),
+        Chunk::Value(source) => TemplatePart::Expr(Arc::new(source.into_expr(slots, scripts))),
+    };
+    Template { parts: block.into_iter().map(part).collect() }
+}
+
+/// Paragraphs in one line of thought: a blank line between them.
+pub(super) fn joined(blocks: Vec<Block>) -> Block {
+    let mut whole = Block::new();
+    for block in blocks {
+        if !whole.is_empty() {
+            whole.push(Chunk::Text("\n\n".into()));
+        }
+        whole.extend(block);
+    }
+    whole
+}
+
+impl Compiler<'_> {
+    /// Checks an expression; `None` if there is something wrong with it, which is reported.
+    pub(super) fn expression(&mut self, text: &Text<'_>, names: &Names, locals: &[String]) -> Option<Compiled> {
+        if lex::scan(text.text).is_blank {
+            return Some(Compiled::Nothing);
+        }
+        if text.text.len() > LENGTH {
+            let message = format!("an expression has more than {LENGTH} bytes");
+            self.report(text, Code::TooComplex, 0, 1, message);
+            return None;
+        }
+        let allocator = Allocator::default();
+        let expression = self.read(text, &allocator)?;
+        let seen = Seen::of(&expression, locals);
+        let found = self.names_of(text, &seen, names);
+        let parts = self.markdown_parts(text, &seen, names);
+        let (found, parts) = (found?, parts?);
+        if let [(start, end, blocks)] = parts.as_slice()
+            && (*start, *end) == (expression.span().start as usize, expression.span().end as usize)
+        {
+            return Some(Compiled::Blocks(blocks.clone()));
+        }
+        Some(Compiled::Value(self.source(text, &expression, found, parts)))
+    }
+
+    /// Parses an expression.
+    pub(super) fn read<'s>(&mut self, text: &Text<'s>, allocator: &'s Allocator) -> Option<Expression<'s>> {
+        let options = ParseOptions { preserve_parens: false, ..ParseOptions::default() };
+        let parser = Parser::new(allocator, text.text, SourceType::mjs().with_jsx(true)).with_options(options);
+        match parser.parse_expression() {
+            Ok(expression) => Some(expression),
+            Err(errors) => {
+                for error in errors.into_vec().into_iter().take(1) {
+                    let label = error.labels.first();
+                    let at = label.map_or(0, |label| label.offset() as usize).min(text.text.len());
+                    let length = label.map_or(1, |label| label.len() as usize);
+                    let message = format!("this is not a JavaScript expression: {}", error.message);
+                    let diagnostic = self.report(text, Code::ExpressionSyntax, at, at + length, message);
+                    diagnostic.help = Some("one expression stands between braces; write \\{ for a brace that is only text".into());
+                }
+                None
+            }
+        }
+    }
+
+    /// Reports what is not allowed, and gives the variables that are read and the names that stand for nothing.
+    fn names_of(&mut self, text: &Text<'_>, seen: &Seen, names: &Names) -> Option<(Vec<Arc<str>>, Vec<String>)> {
+        for finding in &seen.findings {
+            self.finding(text, finding);
+        }
+        let mut is_fine = seen.findings.is_empty();
+        let (mut read, mut empty) = (Vec::new(), Vec::new());
+        for (name, start, end) in &seen.free {
+            match names.meaning(name) {
+                Some(Meaning::Variable | Meaning::Helper) => read.push(name.as_str().into()),
+                Some(Meaning::Empty) => empty.push(name.clone()),
+                None if GLOBALS.contains(&name.as_str()) || name == "dedent" => {}
+                None if is_fine => {
+                    self.unknown(text, name, (*start, *end), names);
+                    is_fine = false;
+                }
+                None => {
+                    if seen.findings.is_empty() {
+                        self.unknown(text, name, (*start, *end), names);
+                    }
+                }
+            }
+        }
+        is_fine.then_some((read, empty))
+    }
+
+    fn finding(&mut self, text: &Text<'_>, finding: &Finding) {
+        let fix = finding.fix.as_ref().map(|(title, edits)| {
+            // Two neighbouring pieces change places.
+            let pieces: Vec<&str> = edits.iter().map(|(start, end, _)| &text.text[*start..*end]).collect();
+            let swapped = pieces.iter().rev();
+            let edits = edits.iter().zip(swapped).map(|((start, end, _), new)| (text.span(*start, *end), (*new).to_owned()));
+            flowloom_core::diagnostic::Fix { title: title.clone(), edits: edits.collect() }
+        });
+        let diagnostic = self.report(text, finding.code, finding.start, finding.end, finding.message.clone());
+        diagnostic.help.clone_from(&finding.help);
+        diagnostic.fix = fix;
+    }
+
+    fn unknown(&mut self, text: &Text<'_>, name: &str, (start, end): (usize, usize), names: &Names) {
+        let meant = did_you_mean(name, names.all()).map(str::to_owned);
+        let use_ = text.text.get(end..).unwrap_or_default();
+        let is_list = use_.starts_with('[') || [".length", ".map", ".join", ".filter"].iter().any(|m| use_.starts_with(m));
+        let span = text.span(start, end);
+        let message = format!("{name} is not known here: no input, data or earlier result has this name");
+        let diagnostic = self.report(text, Code::UnknownName, start, end, message);
+        match meant {
+            _ if names.is_later(name) => {
+                diagnostic.help = Some(format!("the action {name} stands further down; use its result after it"));
+            }
+            _ if names.is_outside(name) => {
+                diagnostic.help = Some(format!("a block sees only what it is given: add provide={{{{ {name} }}}} to it"));
+            }
+            Some(meant) => {
+                diagnostic.help = Some(format!("did you mean {meant}?"));
+                let title = format!("write {meant}");
+                diagnostic.fix = Some(flowloom_core::diagnostic::Fix { title, edits: vec![(span, meant)] });
+            }
+            None if GLOBALS_OF_JS.contains(&name) => {
+                diagnostic.help = Some(format!("of JavaScript's own names, expressions have {}", GLOBALS.join(", ")));
+            }
+            None => {
+                diagnostic.help = Some(format!("declare it in the frontmatter: input: {{{name}: {{type: text}}}}"));
+                if names.is_root() && text.file == self.entry && is_identifier(name) {
+                    self.undeclared.push((name.to_owned(), is_list));
+                }
+            }
+        }
+    }
+
+    /// The paragraphs of included files and fragments, by place.
+    fn markdown_parts(&mut self, text: &Text<'_>, seen: &Seen, names: &Names) -> Option<Vec<(usize, usize, Vec<Block>)>> {
+        let mut parts = Some(Vec::new());
+        for part in &seen.parts {
+            let blocks = match &part.what {
+                What::Include(path) => self.include(text, path, (part.start, part.end), names, &part.locals),
+                What::Fragment(start, end) => self.fragment(&text.slice(*start, *end), names, &part.locals),
+            };
+            match (blocks, &mut parts) {
+                (Some(blocks), Some(parts)) => parts.push((part.start, part.end, blocks)),
+                _ => parts = None,
+            }
+        }
+        parts
+    }
+
+    fn source(
+        &self,
+        text: &Text<'_>,
+        expression: &Expression<'_>,
+        (mut names, empty): (Vec<Arc<str>>, Vec<String>),
+        parts: Vec<(usize, usize, Vec<Block>)>,
+    ) -> Source {
+        let resolve = |name: &str| match name {
+            name if empty.iter().any(|e| e == name) => Some(Js::Object(Vec::new())),
+            name if names.iter().any(|n| &**n == name) => Some(Js::Name(name.into())),
+            "undefined" => Some(Js::Undefined),
+            "NaN" => Some(Js::Special(f64::NAN)),
+            "Infinity" => Some(Js::Special(f64::INFINITY)),
+            _ => None,
+        };
+        let known = |expression: &Expression<'_>| {
+            let span = expression.span();
+            let found = parts.iter().find(|(start, end, _)| (*start, *end) == (span.start as usize, span.end as usize));
+            found.and_then(|(_, _, blocks)| native_markdown(blocks))
+        };
+        let native = Native { names: &resolve, known: &known }.convert(expression);
+        let mut js = String::new();
+        let mut at = 0;
+        let mut sorted: Vec<_> = parts.iter().collect();
+        sorted.sort_by_key(|part| part.0);
+        for (start, end, blocks) in sorted {
+            js.push_str(&text.text[at..*start]);
+            js.push_str(&script_markdown(blocks, &mut names));
+            at = *end;
+        }
+        js.push_str(&text.text[at..]);
+        if !empty.is_empty() {
+            let nothing = vec!["{}"; empty.len()].join(",");
+            js = format!("(({})=>(\n{js}\n))({nothing})", empty.join(","));
+        }
+        let (start, end) = (expression.span().start as usize, expression.span().end as usize);
+        let span = text.span(start, end);
+        let (line, column) = line_column(text.whole, span.start);
+        let source = text.text.get(start..end).unwrap_or_default().to_owned();
+        let place = Arc::new(Place { at: format!("{}:{line}:{column}", text.file), source });
+        Source { js, native, names, has_markdown: !parts.is_empty(), place, span }
+    }
+
+    /// Markdown as a value.
+    pub(super) fn markdown_value(&self, blocks: Vec<Block>, text: &Text<'_>) -> Source {
+        let mut names = Vec::new();
+        let js = script_markdown(&blocks, &mut names);
+        for source in blocks.iter().flatten().filter_map(|chunk| if let Chunk::Value(source) = chunk { Some(source) } else { None }) {
+            let new: Vec<_> = source.names.iter().filter(|name| !names.contains(name)).cloned().collect();
+            names.extend(new);
+        }
+        let span = text.span(0, text.text.len());
+        let (line, column) = line_column(text.whole, span.start);
+        let place = Arc::new(Place { at: format!("{}:{line}:{column}", text.file), source: text.text.to_owned() });
+        Source { js, native: native_markdown(&blocks), names, has_markdown: true, place, span }
+    }
+
+    /// Adds an error about a part of an expression.
+    pub(super) fn report(
+        &mut self,
+        text: &Text<'_>,
+        code: Code,
+        start: usize,
+        end: usize,
+        message: String,
+    ) -> &mut flowloom_core::diagnostic::Diagnostic {
+        let span = text.span(start, end);
+        let diagnostic = self.problems.error(code, span, message);
+        diagnostic.file = text.file.to_owned();
+        diagnostic
+    }
+}
+
+/// Names that people expect and that are left out.
+const GLOBALS_OF_JS: [&str; 12] = [
+    "Map", "Set", "Symbol", "Intl", "console", "parseInt", "parseFloat", "isNaN", "isFinite", "fetch", "BigInt",
+    "encodeURIComponent",
+];
+
+fn is_identifier(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit() || c == '_' || c == '$')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Markdown whose expressions all are evaluated natively.
+fn native_markdown(blocks: &[Block]) -> Option<Js> {
+    let part = |chunk: &Chunk| match chunk {
+        Chunk::Text(text) => Some(TemplatePart::Text(text.as_str().into())),
+        Chunk::Value(source) => {
+            let placed = Js::Placed(Box::new(source.native.clone()?), source.place.clone());
+            Some(TemplatePart::Expr(Arc::new(Expr::Js(Arc::new(placed)))))
+        }
+    };
+    let block = |block: &Block| Some(Template { parts: block.iter().map(part).collect::<Option<_>>()? });
+    Some(Js::Markdown(blocks.iter().map(block).collect::<Option<_>>()?))
+}
+
+/// Markdown as JavaScript; the variables in it are added to `names`.
+fn script_markdown(blocks: &[Block], names: &mut Vec<Arc<str>>) -> String {
+    let mut written = Vec::new();
+    for block in blocks {
+        let (mut texts, mut values) = (vec![String::new()], Vec::new());
+        for chunk in block {
+            match chunk {
+                Chunk::Text(text) => {
+                    if let Some(last) = texts.last_mut() {
+                        last.push_str(text);
+                    }
+                }
+                Chunk::Value(source) => {
+                    values.push(format!("(\n{}\n)", source.js));
+                    texts.push(String::new());
+                    let new = source.names.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>();
+                    names.extend(new);
+                }
+            }
+        }
+        let texts: Vec<_> = texts.into_iter().map(|text| flowloom_core::json::write(&text.into())).collect();
+        written.push(format!("[[{}],[{}]]", texts.join(","), values.join(",")));
+    }
+    format!("$$m([{}])", written.join(","))
+}

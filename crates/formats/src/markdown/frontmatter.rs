@@ -1,0 +1,290 @@
+//! The frontmatter: title, data, inputs and the system prompt.
+
+use std::fmt;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::plan::{Input, InputKind};
+use flowloom_core::value::{Map, Number, Value};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use super::parse::Text;
+use crate::Problems;
+
+/// What the frontmatter says.
+#[derive(Default)]
+pub(super) struct Frontmatter {
+    pub(super) title: Option<String>,
+    /// Constants, each with its place.
+    pub(super) data: Vec<(String, Value, Span)>,
+    pub(super) inputs: Vec<(Input, Span)>,
+    pub(super) system: System,
+}
+
+/// The instructions in front of every conversation.
+#[derive(Default)]
+pub(super) enum System {
+    /// Ours.
+    #[default]
+    Usual,
+    /// None.
+    None,
+    /// The author's.
+    Own(String),
+}
+
+/// YAML as data.
+struct Yaml(Value);
+
+/// Deepest nesting, and the largest number of nodes.
+const DEPTH: usize = 64;
+const NODES: usize = 20_000;
+
+/// Reads the YAML that begins at `start` of a text.
+pub(super) fn read(yaml: &str, start: usize, text: &Text<'_>, problems: &mut Problems) -> Frontmatter {
+    let mut options = serde_saphyr::options! { strict_booleans: true };
+    if let Some(budget) = &mut options.budget {
+        (budget.max_depth, budget.max_nodes) = (DEPTH, NODES);
+    }
+    let reader = Reader { yaml, start, text };
+    let value = match serde_saphyr::from_str_with_options::<Option<Yaml>>(yaml, options) {
+        Ok(value) => value.map_or(Value::Null, |yaml| yaml.0),
+        Err(error) => {
+            let location = error.location();
+            let line = location.map_or(1, |location| location.line());
+            let at = yaml.split_inclusive('\n').take(usize::try_from(line).unwrap_or(1).saturating_sub(1)).map(str::len).sum();
+            let said = error.without_snippet().to_string();
+            let message = format!("the frontmatter is not valid YAML: {}", said.lines().next().unwrap_or_default());
+            problems.error(Code::FrontmatterSyntax, reader.line(at), message).help =
+                Some("the lines between the two --- are YAML: name: value".into());
+            return Frontmatter::default();
+        }
+    };
+    let mut frontmatter = Frontmatter::default();
+    let Value::Map(map) = &value else { return frontmatter };
+    frontmatter.title = map.get("title").filter(|title| title.is_truthy()).map(plain);
+    for (name, value) in entries(map.get("data"), "data", &reader, problems) {
+        frontmatter.data.push((name.clone(), value, reader.key("data", &name)));
+    }
+    for (name, spec) in entries(map.get("input"), "input", &reader, problems) {
+        let span = reader.key("input", &name);
+        if let Some(input) = input(&name, &spec, span, problems) {
+            frontmatter.inputs.push((input, span));
+        }
+    }
+    frontmatter.system = match map.get("system") {
+        None | Some(Value::Null) => System::Usual,
+        Some(Value::Bool(false)) => System::None,
+        Some(Value::String(own)) if &**own == "none" => System::None,
+        Some(Value::String(own)) => System::Own(own.to_string()),
+        Some(other) => {
+            let message = format!("system must be text, or none, not {}", other.kind());
+            problems.error(Code::WrongKind, reader.key("", "system"), message);
+            System::Usual
+        }
+    };
+    frontmatter
+}
+
+fn entries(section: Option<&Value>, name: &str, reader: &Reader<'_>, problems: &mut Problems) -> Vec<(String, Value)> {
+    match section {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Map(map)) => map.iter().map(|(key, value)| (key.to_string(), value.clone())).collect(),
+        Some(other) => {
+            let message = format!("{name} must be names with values, not {}", other.kind());
+            problems.error(Code::WrongKind, reader.key("", name), message);
+            Vec::new()
+        }
+    }
+}
+
+/// Where things stand in the YAML.
+struct Reader<'a> {
+    yaml: &'a str,
+    start: usize,
+    text: &'a Text<'a>,
+}
+
+impl Reader<'_> {
+    /// The line with byte `at`.
+    fn line(&self, at: usize) -> Span {
+        let at = at.min(self.yaml.len());
+        let length = self.yaml[at..].find('\n').unwrap_or(self.yaml.len() - at);
+        self.text.span(self.start + at, self.start + at + length.max(1))
+    }
+
+    /// The key of a section, or of the top level.
+    fn key(&self, section: &str, key: &str) -> Span {
+        let from = if section.is_empty() { 0 } else { self.find(0, section).map_or(0, |at| at + section.len() + 1) };
+        match self.find(from, key) {
+            Some(at) => self.text.span(self.start + at, self.start + at + key.len()),
+            None => self.line(0),
+        }
+    }
+
+    fn find(&self, from: usize, key: &str) -> Option<usize> {
+        let rest = self.yaml.get(from..)?;
+        rest.match_indices(key).map(|(at, _)| from + at).find(|at| {
+            let before = self.yaml[..*at].chars().next_back();
+            let after = self.yaml[at + key.len()..].trim_start_matches(['"', '\'']).trim_start();
+            before.is_none_or(|c| c.is_whitespace() || matches!(c, '{' | ',' | '"' | '\'')) && after.starts_with(':')
+        })
+    }
+}
+
+fn plain(value: &Value) -> String {
+    flowloom_core::render::text(value, flowloom_core::render::Style::JavaScript)
+}
+
+const KINDS: [&str; 4] = ["text", "select", "file", "array"];
+
+/// Reads one input.
+fn input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Option<Input> {
+    let text = |key: &str| spec.get(key).and_then(Value::as_str);
+    let mut wrong = |message: String, help: &str| {
+        problems.error(Code::InputSpec, span, message).help = Some(help.to_owned());
+    };
+    let example = "write it like this: topic: {type: text, message: \"What about?\"}";
+    let Some(map) = spec.as_map() else {
+        wrong(format!("the input {name} needs a type"), example);
+        return None;
+    };
+    let Some(kind) = text("type") else {
+        wrong(format!("the input {name} needs a type: one of {}", KINDS.join(", ")), example);
+        return None;
+    };
+    let kind = match kind {
+        "text" => match spec.get("format").map(|format| format.as_str().unwrap_or_default()) {
+            None => InputKind::Text,
+            Some("number") => InputKind::Number,
+            Some("boolean") => InputKind::Boolean,
+            Some(_) => {
+                wrong(format!("the format of the input {name} is not known"), "write format: number or format: boolean");
+                return None;
+            }
+        },
+        "number" | "boolean" => {
+            let help = format!("write {name}: {{type: text, format: {kind}}}");
+            wrong(format!("the input {name} has the unknown type {kind}"), &help);
+            return None;
+        }
+        "array" => InputKind::List,
+        "select" => match options(spec.get("options")) {
+            Some(options) => InputKind::OneOf(options),
+            None => {
+                let help = "give it options: [dry, warm], or entries {name, value}";
+                wrong(format!("the input {name} is a select and needs a list of options"), help);
+                return None;
+            }
+        },
+        "file" => match text("fileType") {
+            Some("text") => InputKind::Text,
+            Some("image") => InputKind::File,
+            _ => {
+                wrong(format!("the input {name} is a file and needs a fileType"), "write fileType: text or fileType: image");
+                return None;
+            }
+        },
+        other => {
+            let meant = did_you_mean(other, KINDS);
+            let help = meant.map_or_else(|| format!("the types are {}", KINDS.join(", ")), |meant| format!("did you mean {meant}?"));
+            wrong(format!("the input {name} has the unknown type {other}"), &help);
+            return None;
+        }
+    };
+    for (key, is_right, what) in [
+        ("message", spec.get("message").is_none_or(|v| v.as_str().is_some()), "text"),
+        ("description", spec.get("description").is_none_or(|v| v.as_str().is_some()), "text"),
+        ("required", spec.get("required").is_none_or(|v| v.as_bool().is_some()), "true or false"),
+        ("multiline", spec.get("multiline").is_none_or(|v| v.as_bool().is_some()), "true or false"),
+    ] {
+        if !is_right {
+            wrong(format!("{key} of the input {name} must be {what}"), example);
+        }
+    }
+    let default = map.get("default").filter(|default| !matches!(default, Value::Null)).cloned();
+    if let Some(problem) = default.as_ref().and_then(|default| kind.problem(default)) {
+        wrong(format!("the default of the input {name} {problem}"), "give it a default of the input's own type");
+    }
+    let required = spec.get("required").and_then(Value::as_bool).unwrap_or(true) && default.is_none();
+    let description = text("description").or(text("message")).map(str::to_owned);
+    Some(Input { name: name.to_owned(), description, default, required, kind })
+}
+
+fn options(value: Option<&Value>) -> Option<Vec<String>> {
+    let option = |option: &Value| match option {
+        Value::Map(map) => map.get("value").and_then(Value::as_str).map(str::to_owned),
+        Value::List(_) | Value::Null | Value::Blob(_) => None,
+        plain_value => Some(plain(plain_value)),
+    };
+    let options: Option<Vec<String>> = value?.as_list()?.iter().map(option).collect();
+    options.filter(|options| !options.is_empty())
+}
+
+impl<'de> Deserialize<'de> for Yaml {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Yaml, D::Error> {
+        deserializer.deserialize_any(Any)
+    }
+}
+
+struct Any;
+
+impl<'de> Visitor<'de> for Any {
+    type Value = Yaml;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Yaml, E> {
+        Ok(Yaml(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Yaml, E> {
+        Ok(Yaml(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Yaml, E> {
+        Ok(Yaml(Number::parse(&value.to_string()).map_or(Value::Null, Value::Number)))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Yaml, E> {
+        Ok(Yaml(Number::from_f64(value).map_or(Value::Null, Value::Number)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Yaml, E> {
+        Ok(Yaml(value.into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Yaml, E> {
+        Ok(Yaml(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Yaml, E> {
+        Ok(Yaml(Value::Null))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Yaml, D::Error> {
+        deserializer.deserialize_any(Any)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Yaml, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Yaml(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Yaml(Value::list(list)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Yaml, A::Error> {
+        let mut map = Map::new();
+        while let Some((Yaml(key), Yaml(value))) = entries.next_entry()? {
+            let key = plain(&key);
+            if map.contains_key(key.as_str()) {
+                return Err(A::Error::custom(format!("the key {key} is given twice")));
+            }
+            map.insert(key.into(), value);
+        }
+        Ok(Yaml(map.into()))
+    }
+}

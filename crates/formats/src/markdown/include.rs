@@ -1,0 +1,103 @@
+//! Markdown that is put in place: other files and fragments.
+
+use flowloom_core::code::Code;
+
+use super::Compiler;
+use super::expression::Block;
+use super::parse::{Text, parse};
+use super::scope::Names;
+use super::text::Around;
+
+/// Files inside files at most.
+const DEPTH: usize = 16;
+/// Inclusions in all at most.
+const INCLUSIONS: usize = 1_000;
+
+impl Compiler<'_> {
+    /// The paragraphs of an included file; `None` if it cannot be used, which is reported.
+    pub(super) fn include(
+        &mut self,
+        text: &Text<'_>,
+        path: &str,
+        (start, end): (usize, usize),
+        names: &Names,
+        locals: &[String],
+    ) -> Option<Vec<Block>> {
+        let Some(name) = resolve(self.entry, path) else {
+            let message = format!("include({path:?}) leads out of the workflow's folder");
+            self.report(text, Code::IncludeFailed, start, end, message).help =
+                Some("put the file into the folder of the workflow, or below it".into());
+            return None;
+        };
+        if let Some(first) = self.including.iter().position(|file| *file == name) {
+            let circle = [&self.including[first..], std::slice::from_ref(&name)].concat().join(" > ");
+            let message = format!("circular dependency: {circle}");
+            self.report(text, Code::IncludeFailed, start, end, message).help =
+                Some("a file cannot include itself, directly or through another file".into());
+            return None;
+        }
+        self.inclusions += 1;
+        if self.including.len() > DEPTH || self.inclusions > INCLUSIONS {
+            let message = format!("files include each other more than {DEPTH} levels deep or {INCLUSIONS} times");
+            self.report(text, Code::TooComplex, start, end, message);
+            return None;
+        }
+        let sources = self.sources;
+        let Some((file, bytes)) = sources.files.get_key_value(&name) else {
+            if !self.needs.contains(&name) {
+                self.needs.push(name.clone());
+            }
+            let message = format!("prompt not found: {path} (looked for {name})");
+            self.report(text, Code::IncludeFailed, start, end, message).help =
+                Some("write the file's path from the workflow's folder; .mdx may be left out".into());
+            return None;
+        };
+        let Ok(whole) = std::str::from_utf8(bytes) else {
+            let message = format!("{name} is not UTF-8 text");
+            self.report(text, Code::IncludeFailed, start, end, message);
+            return None;
+        };
+        if let Err(message) = super::source::scan(whole) {
+            self.report(text, Code::TooComplex, start, end, format!("{name}: {message}"));
+            return None;
+        }
+        let inner = Text { file, whole, stops: vec![(0, 0)], text: whole };
+        self.including.push(name);
+        let nodes = parse(&inner, true, self.problems);
+        let around = Around { names, locals, is_inserted: true };
+        let blocks = nodes.map(|nodes| self.blocks(&nodes.iter().collect::<Vec<_>>(), &inner, &around));
+        self.including.pop();
+        blocks
+    }
+
+    /// The paragraphs of a fragment.
+    pub(super) fn fragment(&mut self, text: &Text<'_>, names: &Names, locals: &[String]) -> Option<Vec<Block>> {
+        self.fragments += 1;
+        let nodes = if self.fragments > DEPTH { None } else { parse(text, false, self.problems) };
+        let around = Around { names, locals, is_inserted: true };
+        let blocks = nodes.map(|nodes| self.blocks(&nodes.iter().collect::<Vec<_>>(), text, &around));
+        self.fragments -= 1;
+        blocks
+    }
+}
+
+/// The path of an included file, from the folder of the definition; `None` if it lies outside.
+fn resolve(entry: &str, path: &str) -> Option<String> {
+    let folder = entry.rfind(['/', '\\']).map_or("", |at| &entry[..=at]);
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split(['/', '\\']) {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    if path.starts_with(['/', '\\']) || path.contains('\0') || parts.is_empty() {
+        return None;
+    }
+    let name = parts.join("/");
+    let extended = if name.ends_with(".mdx") || name.ends_with(".md") { name } else { name + ".mdx" };
+    Some(format!("{folder}{extended}"))
+}

@@ -1,0 +1,199 @@
+//! Where a JavaScript expression ends: brackets, texts, templates, comments and fragments, without a parser.
+//!
+//! The Markdown parser asks at every closing brace whether the expression is complete; errors in it are found later, all
+//! of them.
+
+/// What a scan of an expression found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scan {
+    /// Whether everything that was opened is closed.
+    pub(super) is_balanced: bool,
+    /// Whether there is nothing but space and comments.
+    pub(super) is_blank: bool,
+}
+
+/// Words after which a slash starts a regular expression.
+const BEFORE_REGEX: [&str; 8] = ["return", "typeof", "in", "of", "void", "delete", "instanceof", "case"];
+
+/// Scans the text of an expression.
+pub(super) fn scan(text: &str) -> Scan {
+    let mut lexer = Lexer { bytes: text.as_bytes(), at: 0, open: Vec::new(), after_value: false, is_blank: true };
+    let is_closed = lexer.run();
+    Scan { is_balanced: is_closed && lexer.open.is_empty(), is_blank: lexer.is_blank }
+}
+
+struct Lexer<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// What is open: `{`, `(`, `[`, `$` (in a template), `` ` `` (a template's text), `<` (a fragment's text).
+    open: Vec<u8>,
+    after_value: bool,
+    is_blank: bool,
+}
+
+impl Lexer<'_> {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Reads to the end; `false` if it is inside a text or a comment.
+    fn run(&mut self) -> bool {
+        while let Some(byte) = self.bytes.get(self.at).copied() {
+            match self.open.last() {
+                Some(b'`') => self.template(byte),
+                Some(b'<') => self.fragment(byte),
+                _ => match byte {
+                    b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
+                    b'/' if self.rest().starts_with(b"//") => self.skip_past(b"\n"),
+                    b'/' if self.rest().starts_with(b"/*") => {
+                        self.at += 2;
+                        if !self.rest().windows(2).any(|pair| pair == b"*/") {
+                            return false;
+                        }
+                        self.skip_past(b"*/");
+                    }
+                    _ => {
+                        self.is_blank = false;
+                        if !self.token(byte) {
+                            return false;
+                        }
+                    }
+                },
+            }
+        }
+        true
+    }
+
+    fn skip_past(&mut self, end: &[u8]) {
+        let found = self.rest().windows(end.len()).position(|window| window == end);
+        self.at = found.map_or(self.bytes.len(), |found| self.at + found + end.len());
+    }
+
+    fn template(&mut self, byte: u8) {
+        match byte {
+            b'\\' => self.at += 1,
+            b'`' => {
+                self.open.pop();
+                self.after_value = true;
+            }
+            b'$' if self.rest().starts_with(b"${") => {
+                self.at += 1;
+                self.open.push(b'$');
+                self.after_value = false;
+            }
+            _ => {}
+        }
+        self.at += 1;
+    }
+
+    fn fragment(&mut self, byte: u8) {
+        if self.rest().starts_with(b"</>") {
+            self.open.pop();
+            self.after_value = true;
+            self.at += 3;
+        } else if self.rest().starts_with(b"<>") {
+            self.open.push(b'<');
+            self.at += 2;
+        } else {
+            if byte == b'{' {
+                self.open.push(b'{');
+                self.after_value = false;
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Reads one token of code; `false` if it does not end.
+    fn token(&mut self, byte: u8) -> bool {
+        match byte {
+            b'"' | b'\'' => return self.text(byte),
+            b'`' => self.open.push(b'`'),
+            b'{' | b'(' | b'[' => {
+                self.open.push(byte);
+                self.after_value = false;
+            }
+            b'}' | b')' | b']' => {
+                let opening = self.open.pop();
+                if opening.is_none() {
+                    // More is closed than was opened: an error that the parser of expressions reports.
+                    self.at = self.bytes.len();
+                    return true;
+                }
+                self.after_value = opening != Some(b'$');
+            }
+            b'<' if self.rest().starts_with(b"<>") => {
+                self.open.push(b'<');
+                self.at += 1;
+            }
+            b'/' if !self.after_value => self.regex(),
+            _ if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80 => {
+                let is_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$') || *b >= 0x80;
+                let length = self.rest().iter().take_while(|b| is_word(b)).count();
+                let word = &self.rest()[..length];
+                self.after_value = !BEFORE_REGEX.iter().any(|keyword| keyword.as_bytes() == word);
+                self.at += length;
+                return true;
+            }
+            _ => self.after_value = false,
+        }
+        self.at += 1;
+        true
+    }
+
+    fn text(&mut self, quote: u8) -> bool {
+        let mut at = self.at + 1;
+        while let Some(byte) = self.bytes.get(at) {
+            match byte {
+                b'\\' => at += 1,
+                b'\n' => return false,
+                byte if *byte == quote => {
+                    self.at = at + 1;
+                    self.after_value = true;
+                    return true;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        false
+    }
+
+    /// A regular expression, or a lone slash if the line ends before it does.
+    fn regex(&mut self) {
+        let (mut at, mut in_class) = (self.at + 1, false);
+        while let Some(byte) = self.bytes.get(at) {
+            match byte {
+                b'\\' => at += 1,
+                b'\n' => return,
+                b'[' => in_class = true,
+                b']' => in_class = false,
+                b'/' if !in_class => {
+                    self.at = at;
+                    self.after_value = true;
+                    return;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_end_where_everything_is_closed() {
+        let complete = ["a", "{a: 1}", "`x${y}`", "'}'", "/[}/]/.test(a)", "a / b", "<>it's {x}</>", "// c\n", "/* } */", ""];
+        for text in complete {
+            assert!(scan(text).is_balanced, "{text:?}");
+        }
+        for text in ["{a", "`x${y", "'", "\"a", "(1", "/* c", "<>a", "`a", "<>{x</>"] {
+            assert!(!scan(text).is_balanced, "{text:?}");
+        }
+        for (text, is_blank) in [(" // c", true), ("/* a */ /* b */", true), ("", true), ("/* a */ 1", false)] {
+            assert_eq!(scan(text).is_blank, is_blank, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The `markdown` format: lebrunel/agentflow's workflows in Markdown with expressions and actions (docs/formats/markdown.md).
+//!
+//! A file is read into a tree (`parse`, after a look at it in `source`); the frontmatter says what it can be given
+//! (`frontmatter`); nodes become phases and steps (`build`, `generate`, `actions`), their text becomes prompts (`text`,
+//! `include`), and expressions become what is evaluated natively or in the sandbox (`expression`, `check`, `native`).
+
+mod actions;
+mod build;
+mod check;
+mod expression;
+mod frontmatter;
+mod generate;
+mod include;
+mod lex;
+mod native;
+mod parse;
+mod present;
+mod schema;
+mod scope;
+mod source;
+mod text;
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Fix, Span};
+use flowloom_core::limits::Limits;
+use flowloom_core::path::Key;
+use flowloom_core::plan::{Format, Inputs, Kind, Plan, Step};
+use flowloom_core::render::Style;
+use flowloom_core::template::{Missing, TextRules};
+use flowloom_core::value::Map;
+use markdown::mdast::Node;
+
+use crate::reader::Source;
+use crate::{Problems, Sources};
+use frontmatter::Frontmatter;
+use parse::Text;
+use scope::{Meaning, Names};
+
+pub use present::present;
+
+/// What stands between the instructions and a role.
+pub const ROLE_MARK: &str = "\n\nYour role in this step: ";
+
+/// The instructions in front of every conversation, unless the frontmatter has others.
+pub const SYSTEM: &str = "You carry out one step of a workflow. The conversation holds the texts of the workflow's \
+author and the results of earlier steps. Do exactly what the last text asks, with what stands before it as context. \
+Answer with the result alone: no greeting, no introduction, no explanation of what you did, no question back, and no \
+offer of further help. Write Markdown where it helps, unless the text asks for another form. Your answer is stored as \
+it is, and later steps build on it.";
+
+/// How values become text in this format.
+const RULES: TextRules =
+    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::JavaScript, keeps_type: true };
+
+/// Room for the recursion over a text that is nested as deeply as a text may be.
+const STACK: usize = 96 << 20;
+
+/// Compiles one file.
+struct Compiler<'a> {
+    entry: &'a str,
+    sources: &'a Sources,
+    problems: &'a mut Problems,
+    needs: &'a mut Vec<String>,
+    frontmatter: Frontmatter,
+    functions: Vec<(Arc<str>, Span)>,
+    /// Files that are being included.
+    including: Vec<String>,
+    inclusions: usize,
+    fragments: usize,
+    slots: usize,
+    /// Names that could be inputs and are not declared, and whether they are used as lists.
+    undeclared: Vec<(String, bool)>,
+}
+
+/// Compiles a Markdown workflow; files that it includes and `sources` does not have are added to `needs`.
+pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
+    if let Err(message) = source::scan(source.text) {
+        problems.error(Code::TooComplex, Span::default(), message);
+        return None;
+    }
+    // On a stack of its own: the tree of a text can be as deep as the text is long.
+    let compiled = std::thread::scope(|scope| {
+        let work = || compile_here(&source, sources, &mut *problems, needs);
+        let started = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        started.ok().map(|thread| thread.join().unwrap_or_default())
+    });
+    if compiled.is_none() {
+        problems.error(Code::TooComplex, Span::default(), "there is not enough memory to read the file");
+    }
+    compiled.flatten()
+}
+
+fn compile_here(source: &Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
+    let mark = if source.text.starts_with('\u{feff}') { 3 } else { 0 };
+    let text = Text { file: source.file, whole: source.text, stops: vec![(0, mark)], text: &source.text[mark..] };
+    let nodes = parse::parse(&text, true, problems)?;
+    let nodes: Vec<&Node> = nodes.iter().collect();
+    let mut frontmatter = Frontmatter::default();
+    if let Some(Node::Yaml(yaml)) = nodes.first() {
+        let start = text.text.find('\n').map_or(0, |at| at + 1);
+        frontmatter = frontmatter::read(&yaml.value, start, &text, problems);
+    }
+    let mut compiler = Compiler {
+        entry: source.file,
+        sources,
+        problems,
+        needs,
+        frontmatter,
+        functions: Vec::new(),
+        including: vec![source.file.to_owned()],
+        inclusions: 0,
+        fragments: 0,
+        slots: 0,
+        undeclared: Vec::new(),
+    };
+    compiler.plan(&nodes, &text)
+}
+
+impl Compiler<'_> {
+    fn plan(&mut self, nodes: &[&Node], text: &Text<'_>) -> Option<Plan> {
+        let names = self.root_names();
+        let phases = build::phases(nodes);
+        if phases.is_empty() {
+            let message = "there is nothing to run: the file has no text and no action";
+            self.problems.error(Code::NothingToRun, Span::default(), message).help =
+                Some("write a prompt, and below it <GenText as=\"answer\" model=\"…\" />".into());
+            return None;
+        }
+        let is_description = self.describes(&phases);
+        let name = self.title(&phases, text);
+        let description = if is_description { written(&phases[0], text) } else { String::new() };
+        let built = self.scope(nodes, text, names, is_description);
+        self.offer_inputs(text);
+        let declared = self.frontmatter.inputs.iter().map(|(input, _)| input.clone());
+        let mut defaults: Map =
+            self.frontmatter.data.iter().map(|(name, value, _)| (name.as_str().into(), value.clone())).collect();
+        let declared: Vec<_> = declared.collect();
+        for input in &declared {
+            if let Some(default) = &input.default {
+                defaults.insert(input.name.as_str().into(), default.clone());
+            }
+        }
+        Some(Plan {
+            format: Format::Markdown,
+            id: None,
+            name,
+            description,
+            inputs: Inputs::Named { declared, defaults },
+            text: RULES,
+            limits: Limits::default(),
+            functions: std::mem::take(&mut self.functions),
+            thread: None,
+            root: Step::new(Key::nth("workflow", 1), Kind::Sequence(built.phases)),
+        })
+    }
+
+    /// The names that the frontmatter gives.
+    fn root_names(&mut self) -> Names {
+        let mut names = Names::default();
+        let data = self.frontmatter.data.iter().map(|(name, _, span)| (name.clone(), *span));
+        let inputs = self.frontmatter.inputs.iter().map(|(input, span)| (input.name.clone(), *span));
+        for (name, span) in data.chain(inputs).collect::<Vec<_>>() {
+            if !names.add(&name, Meaning::Variable) {
+                let message = format!("the name {name} is used already, in data");
+                self.problems.error(Code::RepeatedName, span, message).help =
+                    Some("data and inputs share their names: rename one of them".into());
+            }
+        }
+        names
+    }
+
+    /// Whether the first phase only describes the workflow: it has no action, and a later phase has one.
+    fn describes(&self, phases: &[Vec<&Node>]) -> bool {
+        let acts = |phase: &Vec<&Node>| {
+            phase.iter().any(|node| {
+                text::element(node).is_some_and(|(name, _)| name.is_some_and(|name| self.is_action(&actions::kebab(name))))
+            })
+        };
+        phases.first().is_some_and(|first| !acts(first)) && phases.iter().skip(1).any(acts)
+    }
+
+    fn title(&self, phases: &[Vec<&Node>], text: &Text<'_>) -> String {
+        if let Some(title) = &self.frontmatter.title {
+            return title.clone();
+        }
+        if let Some(heading @ Node::Heading(_)) = phases.first().and_then(|phase| phase.first()) {
+            let title = plain(heading, text);
+            if !title.is_empty() {
+                return title;
+            }
+        }
+        let base = self.entry.rsplit(['/', '\\']).next().unwrap_or_default();
+        if base.is_empty() { "Untitled".to_owned() } else { base.to_owned() }
+    }
+
+    /// Offers to declare what is used and not declared, all at once.
+    fn offer_inputs(&mut self, text: &Text<'_>) {
+        let mut names: Vec<(String, bool)> = Vec::new();
+        for (name, is_list) in std::mem::take(&mut self.undeclared) {
+            match names.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known |= is_list,
+                None => names.push((name, is_list)),
+            }
+        }
+        let Some((first, _)) = names.first().cloned() else { return };
+        let lines: String = names
+            .iter()
+            .map(|(name, is_list)| format!("  {name}: {{type: {}}}\n", if *is_list { "array" } else { "text" }))
+            .collect();
+        let whole = text.text;
+        let has_frontmatter = whole.starts_with("---\n");
+        let section = whole.split_once("\n---").map_or("", |(yaml, _)| yaml);
+        let (at, new) = match section.find("\ninput:\n").filter(|_| has_frontmatter) {
+            Some(at) => (at + "\ninput:\n".len(), lines),
+            None if has_frontmatter && section.contains("\ninput:") => return,
+            None if has_frontmatter => (4, format!("input:\n{lines}")),
+            None => (0, format!("---\ninput:\n{lines}---\n\n")),
+        };
+        let list = names.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+        let fix = Fix { title: format!("declare {list} as input"), edits: vec![(text.span(at, at), new)] };
+        self.problems.fix_first(Code::UnknownName, &format!("{first} is not known"), fix);
+    }
+}
+
+/// The text of a heading.
+fn plain(node: &Node, text: &Text<'_>) -> String {
+    match node {
+        Node::Text(text) => text.value.clone(),
+        Node::InlineCode(code) => code.value.clone(),
+        Node::MdxTextExpression(_) => {
+            let (start, end) = text::range(node);
+            text.text[start..end].to_owned()
+        }
+        node => node.children().into_iter().flatten().map(|child| plain(child, text)).collect::<String>().trim().to_owned(),
+    }
+}
+
+/// A phase as it is written.
+fn written(phase: &[&Node], text: &Text<'_>) -> String {
+    let (Some(first), Some(last)) = (phase.first(), phase.last()) else { return String::new() };
+    text.text[build::start(first)..text::range(last).1].to_owned()
+}
+
+/// The role in a system prompt, if it has one.
+pub fn role_of(system: &str) -> Option<&str> {
+    let mark = ROLE_MARK.trim_start();
+    system.strip_prefix(mark).or_else(|| system.split_once(ROLE_MARK).map(|(_, role)| role))
+}
+

@@ -1,0 +1,144 @@
+//! Reads Markdown with expressions and elements into a tree, with places in the file.
+
+use std::cell::Cell;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Fix, Span};
+use markdown::mdast::Node;
+use markdown::message::Place;
+use markdown::{Constructs, MdxSignal, ParseOptions, to_mdast};
+
+use super::lex;
+use crate::Problems;
+
+/// Bytes that may be looked at to find the ends of expressions, for each byte of a file and in any case.
+const LOOKS: (usize, usize) = (64, 4 << 20);
+
+/// A piece of Markdown, and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Text<'a> {
+    /// The file.
+    pub(super) file: &'a str,
+    /// Its whole text.
+    pub(super) whole: &'a str,
+    /// Offset of this piece in the file, piece by piece: `(offset here, offset in the file)`.
+    pub(super) stops: Vec<(usize, usize)>,
+    /// The piece.
+    pub(super) text: &'a str,
+}
+
+impl<'a> Text<'a> {
+    /// A part of it.
+    pub(super) fn slice<'t>(&'t self, start: usize, end: usize) -> Text<'t> {
+        let inner = self.stops.iter().filter(|(from, _)| start < *from && *from < end);
+        let stops = std::iter::once((0, self.place(start))).chain(inner.map(|(from, to)| (from - start, *to)));
+        Text { file: self.file, whole: self.whole, stops: stops.collect(), text: &self.text[start..end] }
+    }
+
+    /// The text of an expression in it.
+    pub(super) fn expression<'t>(&'t self, value: &'t str, stops: &[(usize, usize)]) -> Text<'t> {
+        let stops = stops.iter().map(|(from, to)| (*from, self.place(*to))).collect();
+        Text { file: self.file, whole: self.whole, stops, text: value }
+    }
+
+    /// Where byte `at` of this text stands in the file.
+    pub(super) fn place(&self, at: usize) -> usize {
+        place(&self.stops, at)
+    }
+
+    /// The range in the file.
+    pub(super) fn span(&self, start: usize, end: usize) -> Span {
+        let (start, end) = (self.place(start), self.place(end));
+        Span { start, length: end.saturating_sub(start) }
+    }
+}
+
+/// Where byte `at` of a collected text stands.
+pub(super) fn place(stops: &[(usize, usize)], at: usize) -> usize {
+    let index = stops.partition_point(|(from, _)| *from <= at);
+    match index.checked_sub(1).and_then(|index| stops.get(index)) {
+        Some((from, to)) => to + (at - from),
+        None => at,
+    }
+}
+
+/// The tree of a text; `None`, with an error, if it is not Markdown as it is read here.
+pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> Option<Vec<Node>> {
+    let looks = Cell::new(LOOKS.0 * text.text.len() + LOOKS.1);
+    let constructs = Constructs { frontmatter: is_file, mdx_esm: false, ..Constructs::mdx() };
+    let hook = move |expression: &str, _: &markdown::MdxExpressionKind| {
+        let (source, rule) = (Box::new("flowloom".to_owned()), Box::new("expression".to_owned()));
+        let Some(left) = looks.get().checked_sub(expression.len()) else {
+            return MdxSignal::Error("there are too many braces".into(), 0, source, Box::new("complex".to_owned()));
+        };
+        looks.set(left);
+        if lex::scan(expression).is_balanced {
+            MdxSignal::Ok
+        } else {
+            MdxSignal::Eof("the expression is not closed: a } or a quotation mark is missing".into(), source, rule)
+        }
+    };
+    let options = ParseOptions { constructs, mdx_expression_parse: Some(Box::new(hook)), ..ParseOptions::default() };
+    match to_mdast(text.text, &options) {
+        Ok(Node::Root(root)) => Some(root.children),
+        Ok(_) => None,
+        Err(message) => {
+            let at = match message.place.as_deref() {
+                Some(Place::Point(point)) => point.offset,
+                Some(Place::Position(position)) => position.start.offset,
+                None => 0,
+            };
+            let code = if *message.rule_id == "complex" { Code::TooComplex } else { Code::MdxSyntax };
+            let span = text.span(at, (at + 1).min(text.text.len()));
+            let (help, fix) = advice(text, at, &message.reason);
+            let diagnostic = problems.error(code, span, reason(text.text, at, &message.reason));
+            diagnostic.file = text.file.to_owned();
+            (diagnostic.help, diagnostic.fix) = (help, fix);
+            None
+        }
+    }
+}
+
+/// The parser's message without the parts that only its authors understand.
+fn reason(text: &str, at: usize, reason: &str) -> String {
+    let reason = reason.split(" (note").next().unwrap_or(reason).trim().replace("\u{2019}", "'");
+    let mut reason = reason.trim_end_matches('.').to_owned();
+    if let Some(first) = reason.get(..1) {
+        reason.replace_range(..1, &first.to_lowercase());
+    }
+    // The name of an unclosed element may stand only in its place.
+    match text.get(..at).and_then(|before| before.rfind('<')).and_then(|open| text.get(open + 1..)) {
+        Some(after) if reason.contains("in name") => {
+            let name: String = after.chars().take_while(|c| c.is_alphanumeric()).collect();
+            if name.is_empty() { reason } else { format!("{reason} (after <{name})") }
+        }
+        _ => reason,
+    }
+}
+
+/// What to do about the mistakes that people make most.
+fn advice(text: &Text<'_>, at: usize, reason: &str) -> (Option<String>, Option<Fix>) {
+    let before = text.text.get(..at).unwrap_or_default();
+    let after = text.text.get(at..).unwrap_or_default();
+    let attribute: String =
+        before.chars().rev().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-')).collect();
+    if after.starts_with('{') && !attribute.is_empty() && (reason.contains("attribute") || reason.contains("name")) {
+        let attribute: String = attribute.chars().rev().collect();
+        let edits = vec![(text.span(at, at), "=".to_owned())];
+        let fix = Fix { title: format!("write {attribute}={{…}} with an equals sign"), edits };
+        return (Some(format!("write {attribute}={{…}} with an equals sign")), Some(fix));
+    }
+    if after.starts_with("!--") || (before.ends_with('<') && after.starts_with('!')) {
+        return (Some("write a comment as a line that starts with >, or as {/* … */}".into()), None);
+    }
+    let help = if reason.contains("closing tag") || reason.contains("closing slash") {
+        "an element that is opened must be closed: <Name … /> or <Name …> … </Name> on lines of their own"
+    } else if reason.contains("expression") || reason.contains("brace") {
+        "write \\{ for a brace that is only text"
+    } else if reason.contains("name") || reason.contains("tag") {
+        "write \\< for a sign that is only text"
+    } else {
+        return (None, None);
+    };
+    (Some(help.into()), None)
+}

@@ -1,0 +1,55 @@
+//! A Markdown workflow's own result: `{output, results, usage}` (docs/formats/markdown.md).
+
+use std::sync::Arc;
+
+use flowloom_core::plan::{Kind, Plan, Step};
+use flowloom_core::render::js_value;
+use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
+use flowloom_core::value::{Map, Value};
+use flowloom_core::vars::Env;
+
+use crate::Presented;
+
+/// The result of a run of a Markdown workflow.
+pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
+    let mut results = Map::new();
+    for name in actions(&plan.root) {
+        match env.vars.get(&name) {
+            Some(value) => results.insert(name, value.clone()),
+            // A block that did not run has no value.
+            None if state.status == Status::Succeeded => results.insert(name, Value::Null),
+            None => None,
+        };
+    }
+    let output: Value = text(env).into();
+    let usage = Value::map([
+        ("inputTokens", Value::from(i64::try_from(state.usage.input_tokens).unwrap_or(i64::MAX))),
+        ("outputTokens", i64::try_from(state.usage.output_tokens).unwrap_or(i64::MAX).into()),
+    ]);
+    let whole = Value::map([("output", output.clone()), ("results", results.into()), ("usage", usage)]);
+    Presented { result: js_value(&whole), output }
+}
+
+/// Everything the run wrote; a line between what belongs to different phases or blocks.
+fn text(env: &Env) -> String {
+    let mut text = String::new();
+    let mut before = None;
+    for written in &*env.transcript {
+        if let Some(before) = before.replace(&written.part) {
+            text.push_str(if *before == written.part { "\n\n" } else { "\n\n---\n\n" });
+        }
+        text.push_str(&written.text);
+    }
+    text
+}
+
+/// The names of the actions at the top level, in order.
+fn actions(root: &Step) -> Vec<Arc<str>> {
+    let Kind::Sequence(phases) = &root.kind else { return Vec::new() };
+    let steps = phases.iter().flat_map(|phase| match &phase.kind {
+        Kind::Sequence(steps) => steps.as_slice(),
+        _ => &[],
+    });
+    steps.flat_map(|step| &step.writes).filter_map(|write| Some(write.names.first()?.as_literal()?.into())).collect()
+}

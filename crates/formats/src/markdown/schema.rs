@@ -1,0 +1,287 @@
+//! Schemas of objects that a model is asked for: JSON Schema as it is, or the builder `$.z`.
+
+use flowloom_core::render;
+use flowloom_core::value::{Map, Number, Value};
+use oxc_ast::ast::{Argument, ArrayExpressionElement, Expression, ObjectPropertyKind, UnaryOperator};
+use oxc_span::GetSpan;
+
+use super::native::static_key;
+
+/// A schema that cannot be understood: where, and why.
+pub(super) struct Wrong {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) message: String,
+}
+
+type Read<T> = Result<T, Wrong>;
+
+/// A schema under construction.
+struct Built {
+    schema: Map,
+    is_optional: bool,
+}
+
+const METHODS: &str = "string, number, boolean, array, object, enum, literal, union, record, null, any, and after them \
+                       optional, nullable, nullish, describe, default, int, positive, nonnegative, negative, min, max, \
+                       gt, gte, lt, lte, multipleOf, length, nonempty, email, url, uuid, datetime, date, regex, \
+                       strict, passthrough";
+
+/// Reads schemas; `data` gives the constants that they may name.
+pub(super) struct Reader<'d> {
+    pub(super) data: &'d dyn Fn(&str) -> Option<Value>,
+}
+
+impl Reader<'_> {
+    /// The JSON Schema that an expression stands for.
+    pub(super) fn schema(&self, expression: &Expression<'_>) -> Read<Value> {
+        match expression {
+            Expression::CallExpression(_) => Ok(self.built(expression)?.schema.into()),
+            _ => self.constant(expression),
+        }
+    }
+
+    /// A literal.
+    pub(super) fn constant(&self, expression: &Expression<'_>) -> Read<Value> {
+        Ok(match expression {
+            Expression::StringLiteral(literal) => literal.value.as_str().into(),
+            Expression::NumericLiteral(literal) => number(literal.value),
+            Expression::BooleanLiteral(literal) => literal.value.into(),
+            Expression::NullLiteral(_) => Value::Null,
+            Expression::TemplateLiteral(template) if template.expressions.is_empty() => {
+                let text = template.quasis.iter().filter_map(|quasi| quasi.value.cooked.as_ref()).map(|text| text.as_str());
+                text.collect::<String>().into()
+            }
+            Expression::UnaryExpression(unary) if unary.operator == UnaryOperator::UnaryNegation => {
+                match self.constant(&unary.argument)? {
+                    Value::Number(value) => number(-value.as_f64()),
+                    _ => return Err(wrong(expression, "this must be a number")),
+                }
+            }
+            Expression::ArrayExpression(list) => {
+                let item = |element: &ArrayExpressionElement<'_>| match element.as_expression() {
+                    Some(item) => self.constant(item),
+                    None => Err(wrong(expression, "a list in a schema holds only plain values")),
+                };
+                Value::list(list.elements.iter().map(item).collect::<Read<_>>()?)
+            }
+            Expression::ObjectExpression(object) => {
+                let mut map = Map::new();
+                for property in &object.properties {
+                    let (key, value) = pair(property).ok_or_else(|| wrong(expression, "write keys with values here"))?;
+                    let is_schema = matches!(value, Expression::CallExpression(_));
+                    let value = if is_schema { self.schema(value)? } else { self.constant(value)? };
+                    map.insert(key.into(), value);
+                }
+                map.into()
+            }
+            Expression::Identifier(name) => (self.data)(name.name.as_str())
+                .ok_or_else(|| wrong(expression, "only constants of the frontmatter's data can be named here"))?,
+            _ => return Err(wrong(expression, "this is known only when the workflow runs; a schema must be known before")),
+        })
+    }
+
+    fn built(&self, expression: &Expression<'_>) -> Read<Built> {
+        let Expression::CallExpression(call) = expression else {
+            let value = self.constant(expression)?;
+            let schema = value.as_map().cloned().ok_or_else(|| wrong(expression, "this is not a schema"))?;
+            return Ok(Built { schema, is_optional: false });
+        };
+        let Expression::StaticMemberExpression(member) = &call.callee else {
+            return Err(wrong(expression, "a schema is built with $.z, for example $.z.string()"));
+        };
+        let name = member.property.name.as_str();
+        let arguments: Vec<&Expression<'_>> = call.arguments.iter().filter_map(Argument::as_expression).collect();
+        if is_builder(&member.object) {
+            let schema = self.base(name, &arguments, expression)?;
+            return Ok(Built { schema, is_optional: false });
+        }
+        let mut built = self.built(&member.object)?;
+        self.refine(name, &arguments, &mut built, expression)?;
+        Ok(built)
+    }
+
+    /// `$.z.name(…)`.
+    fn base(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> Read<Map> {
+        let first = || arguments.first().copied().ok_or_else(|| wrong(at, &format!("{name}() needs an argument")));
+        let plain = |kind: &str| Ok(Map::from_iter([("type".into(), kind.into())]));
+        match name {
+            "string" | "number" | "boolean" | "null" => plain(name),
+            "int" => plain("integer"),
+            "any" | "unknown" => Ok(Map::new()),
+            "array" => {
+                let items = self.built(first()?)?.schema;
+                Ok(Map::from_iter([("type".into(), "array".into()), ("items".into(), items.into())]))
+            }
+            "object" => self.object(first()?),
+            "enum" => {
+                let values = self.constant(first()?)?;
+                if values.as_list().is_none_or(|list| list.is_empty() || list.iter().any(|v| v.as_str().is_none())) {
+                    return Err(wrong(at, "enum() needs a list of texts"));
+                }
+                Ok(Map::from_iter([("type".into(), "string".into()), ("enum".into(), values)]))
+            }
+            "literal" => {
+                let value = self.constant(first()?)?;
+                let kind = match &value {
+                    Value::String(_) => "string",
+                    Value::Number(_) => "number",
+                    Value::Bool(_) => "boolean",
+                    Value::Null => "null",
+                    _ => return Err(wrong(at, "literal() needs a plain value")),
+                };
+                Ok(Map::from_iter([("type".into(), kind.into()), ("const".into(), value)]))
+            }
+            "union" => {
+                let Expression::ArrayExpression(list) = first()? else {
+                    return Err(wrong(at, "union() needs a list of schemas"));
+                };
+                let member = |element: &ArrayExpressionElement<'_>| match element.as_expression() {
+                    Some(member) => Ok(Value::from(self.built(member)?.schema)),
+                    None => Err(wrong(at, "union() needs a list of schemas")),
+                };
+                let members = list.elements.iter().map(member).collect::<Read<_>>()?;
+                Ok(Map::from_iter([("anyOf".into(), Value::list(members))]))
+            }
+            "record" => {
+                let values = arguments.last().copied().ok_or_else(|| wrong(at, "record() needs a schema"))?;
+                let values = self.built(values)?.schema;
+                Ok(Map::from_iter([("type".into(), "object".into()), ("additionalProperties".into(), values.into())]))
+            }
+            _ => Err(wrong(at, &format!("$.z has no {name}() here; it has {METHODS}"))),
+        }
+    }
+
+    fn object(&self, fields: &Expression<'_>) -> Read<Map> {
+        let Expression::ObjectExpression(object) = fields else {
+            return Err(wrong(fields, "object() needs fields: object({ name: $.z.string() })"));
+        };
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        for property in &object.properties {
+            let (key, value) = pair(property).ok_or_else(|| wrong(fields, "write fields as name: schema"))?;
+            let field = self.built(value)?;
+            if !field.is_optional {
+                required.push(key.as_str().into());
+            }
+            properties.insert(key.into(), field.schema.into());
+        }
+        let mut schema = Map::from_iter([("type".into(), "object".into()), ("properties".into(), properties.into())]);
+        if !required.is_empty() {
+            schema.insert("required".into(), Value::list(required));
+        }
+        schema.insert("additionalProperties".into(), false.into());
+        Ok(schema)
+    }
+
+    /// `.name(…)` after a schema.
+    fn refine(&self, name: &str, arguments: &[&Expression<'_>], built: &mut Built, at: &Expression<'_>) -> Read<()> {
+        let first = || {
+            let first = arguments.first().copied().ok_or_else(|| wrong(at, &format!("{name}() needs an argument")))?;
+            self.constant(first)
+        };
+        let kind = built.schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut set = |key: &str, value: Value| {
+            built.schema.insert(key.into(), value);
+        };
+        match (name, kind.as_str()) {
+            ("optional", _) => built.is_optional = true,
+            ("nullable", _) => nullable(&mut built.schema),
+            ("nullish", _) => {
+                built.is_optional = true;
+                nullable(&mut built.schema);
+            }
+            ("default", _) => {
+                set("default", first()?);
+                built.is_optional = true;
+            }
+            ("describe", _) => set("description", first()?),
+            ("int", _) => set("type", "integer".into()),
+            ("finite" | "safe" | "trim", _) => {}
+            ("positive", _) => set("exclusiveMinimum", 0.into()),
+            ("nonnegative", _) => set("minimum", 0.into()),
+            ("negative", _) => set("exclusiveMaximum", 0.into()),
+            ("nonpositive", _) => set("maximum", 0.into()),
+            ("min" | "gte", "number" | "integer") => set("minimum", first()?),
+            ("max" | "lte", "number" | "integer") => set("maximum", first()?),
+            ("gt", _) => set("exclusiveMinimum", first()?),
+            ("lt", _) => set("exclusiveMaximum", first()?),
+            ("multipleOf" | "step", _) => set("multipleOf", first()?),
+            ("min", "string") => set("minLength", first()?),
+            ("max", "string") => set("maxLength", first()?),
+            ("min", "array") => set("minItems", first()?),
+            ("max", "array") => set("maxItems", first()?),
+            ("length", _) => {
+                let (least, most) =
+                    if kind == "array" { ("minItems", "maxItems") } else { ("minLength", "maxLength") };
+                let length = first()?;
+                set(least, length.clone());
+                set(most, length);
+            }
+            ("nonempty", "array") => set("minItems", 1.into()),
+            ("nonempty", _) => set("minLength", 1.into()),
+            ("email" | "uuid" | "date" | "time", "string") => set("format", name.into()),
+            ("url", "string") => set("format", "uri".into()),
+            ("datetime", "string") => set("format", "date-time".into()),
+            ("regex", "string") => match arguments.first() {
+                Some(Expression::RegExpLiteral(regex)) => set("pattern", regex.regex.pattern.text.as_str().into()),
+                _ => return Err(wrong(at, "regex() needs a regular expression: /…/")),
+            },
+            ("strict", "object") => set("additionalProperties", false.into()),
+            ("passthrough", "object") => set("additionalProperties", true.into()),
+            _ => return Err(wrong(at, &format!("a schema has no {name}() here; it has {METHODS}"))),
+        }
+        Ok(())
+    }
+}
+
+/// Lets a schema be `null` as well.
+fn nullable(schema: &mut Map) {
+    match schema.get("type").cloned() {
+        Some(Value::String(kind)) if !schema.contains_key("enum") && !schema.contains_key("const") => {
+            schema.insert("type".into(), Value::list(vec![Value::String(kind), "null".into()]));
+        }
+        _ => {
+            let null = Value::map([("type", Value::from("null"))]);
+            let inner = std::mem::take(schema);
+            schema.insert("anyOf".into(), Value::list(vec![inner.into(), null]));
+        }
+    }
+}
+
+/// Whether an expression is `$.z`, or a helper of that name.
+fn is_builder(expression: &Expression<'_>) -> bool {
+    let Expression::StaticMemberExpression(member) = expression else { return false };
+    let is_helper = matches!(&member.object, Expression::Identifier(name) if name.name.starts_with('$'));
+    is_helper && member.property.name == "z"
+}
+
+fn pair<'e, 'a>(property: &'e ObjectPropertyKind<'a>) -> Option<(String, &'e Expression<'a>)> {
+    let ObjectPropertyKind::ObjectProperty(property) = property else { return None };
+    let is_plain = !property.computed && !property.method;
+    is_plain.then(|| Some((static_key(&property.key)?, &property.value))).flatten()
+}
+
+fn number(value: f64) -> Value {
+    Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+fn wrong(expression: &Expression<'_>, message: &str) -> Wrong {
+    let span = expression.span();
+    Wrong { start: span.start as usize, end: span.end as usize, message: message.to_owned() }
+}
+
+/// A schema of one of some texts.
+pub(super) fn one_of(values: Value) -> Value {
+    Value::map([("type", Value::from("string")), ("enum", values)])
+}
+
+/// What a schema's name and description become: its title and its description.
+pub(super) fn named(schema: Value, name: Option<Value>, description: Option<Value>) -> Value {
+    let mut map = schema.as_map().cloned().unwrap_or_default();
+    for (key, value) in [("title", name), ("description", description)] {
+        if let Some(value) = value {
+            map.insert(key.into(), render::text(&value, render::Style::JavaScript).into());
+        }
+    }
+    map.into()
+}

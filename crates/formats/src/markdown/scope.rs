@@ -1,0 +1,81 @@
+//! The names that an expression may use where it stands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a name is at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// A variable.
+    Variable,
+    /// A helper of a loop.
+    Helper,
+    /// A helper that has nothing in it.
+    Empty,
+}
+
+/// The names of a scope. Cloning is cheap.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    known: Arc<HashMap<String, Meaning>>,
+    /// In the order in which they came.
+    order: Arc<Vec<String>>,
+    /// Names that actions further down will set.
+    later: Arc<Vec<String>>,
+    /// Names of the scopes around this one.
+    outside: Arc<Vec<String>>,
+    /// The action whose attributes these are names of, and what its helpers are.
+    own: Option<(String, Meaning)>,
+    is_nested: bool,
+}
+
+impl Names {
+    /// The names of a block inside this scope.
+    pub(super) fn inner(&self) -> Names {
+        let outside = Arc::new(self.order.iter().chain(&*self.outside).cloned().collect());
+        Names { outside, is_nested: true, ..Names::default() }
+    }
+
+    /// Adds a name; `false` if it is taken.
+    pub(super) fn add(&mut self, name: &str, meaning: Meaning) -> bool {
+        if self.known.contains_key(name) {
+            return false;
+        }
+        Arc::make_mut(&mut self.known).insert(name.to_owned(), meaning);
+        Arc::make_mut(&mut self.order).push(name.to_owned());
+        true
+    }
+
+    /// The same with an action's own helpers, which hide those around it.
+    pub(super) fn with_own(&self, action: &str, meaning: Meaning) -> Names {
+        Names { own: Some((format!("${action}"), meaning)), ..self.clone() }
+    }
+
+    /// Notes the actions that follow.
+    pub(super) fn expect(&mut self, names: Vec<String>) {
+        self.later = Arc::new(names);
+    }
+
+    pub(super) fn meaning(&self, name: &str) -> Option<Meaning> {
+        match &self.own {
+            Some((own, meaning)) if name == "$" || name == own => Some(*meaning),
+            _ => self.known.get(name).copied(),
+        }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        self.order.iter().map(String::as_str)
+    }
+
+    pub(super) fn is_later(&self, name: &str) -> bool {
+        self.later.iter().any(|later| later == name)
+    }
+
+    pub(super) fn is_outside(&self, name: &str) -> bool {
+        self.outside.iter().any(|outside| outside == name)
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        !self.is_nested
+    }
+}

@@ -1,0 +1,51 @@
+//! Looks at a text before it is parsed, in one pass: what is larger, deeper or more tangled than anything that a person
+//! writes is refused, because the parser's work grows with the square of it.
+
+/// Bytes of a file at most.
+pub(super) const BYTES: usize = 256 << 10;
+
+/// Levels of lists, quotes and brackets at most.
+const NESTING: usize = 64;
+
+/// For each paragraph: its length times the number of marks in it that the parser may go back to; in all.
+const WORK: usize = 40 << 20;
+
+/// Why a text is refused; nothing if it is not.
+pub(super) fn scan(text: &str) -> Result<(), String> {
+    if text.len() > BYTES {
+        return Err(format!("the text has {} bytes, and the limit is {BYTES}", text.len()));
+    }
+    let (mut work, mut length, mut marks) = (0usize, 0usize, 0usize);
+    for (index, line) in text.lines().enumerate() {
+        let line_number = index + 1;
+        if containers(line) > NESTING {
+            return Err(format!("line {line_number} is nested more than {NESTING} levels deep"));
+        }
+        if line.trim().is_empty() {
+            work += length * marks;
+            (length, marks) = (0, 0);
+        }
+        length += line.len() + 1;
+        marks += line.bytes().filter(|byte| matches!(byte, b'[' | b']' | b'*' | b'_' | b'`' | b'<' | b'{' | b'}' | b'!')).count();
+        if work + length * marks > WORK {
+            return Err(format!("the paragraph that ends at line {line_number} has too many marks of emphasis, links, code or expressions"));
+        }
+    }
+    Ok(())
+}
+
+/// Marks of lists and quotes at the start of a line.
+fn containers(line: &str) -> usize {
+    let bytes = line.as_bytes();
+    let mut levels = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        let is_alone = matches!(bytes.get(at + 1), None | Some(b' ' | b'\t'));
+        match byte {
+            b' ' | b'\t' | b'0'..=b'9' => {}
+            b'>' => levels += 1,
+            b'-' | b'+' | b'*' | b'.' | b')' if is_alone => levels += 1,
+            _ => break,
+        }
+    }
+    levels
+}
