@@ -1,7 +1,7 @@
 //! Elements as actions: their names and their attributes.
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Diagnostic, Span, did_you_mean};
+use flowloom_core::diagnostic::{Diagnostic, Fix, Span, did_you_mean};
 use markdown::mdast::{AttributeContent, AttributeValue, Node};
 
 use super::Compiler;
@@ -10,6 +10,9 @@ use super::text::{element, range};
 
 /// The actions that are built in, as they are written.
 const BUILT_IN: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];
+
+/// Attributes of an action at most.
+const ATTRIBUTES: usize = 64;
 
 /// An action in the source.
 pub(super) struct Action<'n> {
@@ -124,8 +127,19 @@ impl Compiler<'_> {
     fn attributes<'n>(&mut self, contents: &'n [AttributeContent], text: &'n Text<'n>, from: usize) -> Vec<Attribute<'n>> {
         let mut at = from;
         let mut attributes: Vec<Attribute<'n>> = Vec::new();
+        if contents.len() > ATTRIBUTES {
+            let message = format!("an action has more than {ATTRIBUTES} attributes");
+            self.report(text, Code::TooComplex, from, from + 1, message);
+            return attributes;
+        }
         for content in contents {
             match content {
+                AttributeContent::Expression(spread) if self.forgot_equals(text, at, attributes.last()) => {
+                    at = spread.stops.last().map_or(at, |(from, to)| to + spread.value.len() - from);
+                    if let Some(last) = attributes.last_mut() {
+                        last.value = Given::Expression(text.expression(&spread.value, &spread.stops));
+                    }
+                }
                 AttributeContent::Expression(spread) => {
                     let end = spread.stops.last().map_or(at, |(from, to)| to + spread.value.len() - from);
                     let message = "an attribute must be a name with a value; {...} is not allowed on an action";
@@ -160,6 +174,22 @@ impl Compiler<'_> {
             }
         }
         attributes
+    }
+
+    /// Whether an expression stands right behind the name of an attribute, which is reported and then taken for its
+    /// value.
+    fn forgot_equals(&mut self, text: &Text<'_>, at: usize, last: Option<&Attribute<'_>>) -> bool {
+        let Some(last) = last.filter(|last| matches!(last.value, Given::Bare)) else { return false };
+        if last.end != at || !text.text[at..].starts_with('{') {
+            return false;
+        }
+        let message = format!("an equals sign is missing between {} and its value", last.name);
+        let title = format!("write {}={{…}} with an equals sign", last.name);
+        let span = text.span(at, at);
+        let diagnostic = self.report(text, Code::MdxSyntax, at, at + 1, message);
+        diagnostic.help = Some(title.clone());
+        diagnostic.fix = Some(Fix { title, edits: vec![(span, "=".to_owned())] });
+        true
     }
 
     /// Reports an attribute that is missing or wrong.

@@ -1,5 +1,7 @@
 //! What an expression may contain: its names, and everything in it that is not allowed.
 
+use std::collections::HashSet;
+
 use flowloom_core::code::Code;
 use oxc_ast::AstKind;
 use oxc_ast::ast::{
@@ -72,6 +74,7 @@ pub(super) struct Seen {
     pub(super) free: Vec<(String, usize, usize)>,
     pub(super) parts: Vec<Part>,
     scopes: Vec<Vec<String>>,
+    free_names: HashSet<String>,
 }
 
 impl Seen {
@@ -104,7 +107,7 @@ impl Seen {
 
     fn reference(&mut self, name: &str, span: oxc_span::Span) {
         let is_bound = self.scopes.iter().any(|scope| scope.iter().any(|bound| bound == name));
-        if !is_bound && !self.free.iter().any(|(free, ..)| free == name) {
+        if !is_bound && self.free_names.insert(name.to_owned()) {
             self.free.push((name.to_owned(), span.start as usize, span.end as usize));
         }
     }

@@ -1,10 +1,11 @@
 //! Expressions: checked, and turned into what is evaluated natively or in the sandbox. Markdown inside them (included
 //! files, fragments) becomes text with expressions of its own.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, did_you_mean, line_column};
+use flowloom_core::diagnostic::{Span, did_you_mean};
 use flowloom_core::expr::{Expr, Script};
 use flowloom_core::js::{Js, Place};
 use flowloom_core::template::{Part as TemplatePart, Template};
@@ -21,6 +22,9 @@ use super::{Compiler, lex};
 
 /// Bytes of one expression at most.
 const LENGTH: usize = 32 << 10;
+
+/// Names that are offered as inputs at most.
+const UNDECLARED: usize = 100;
 
 /// Names that JavaScript itself gives an expression.
 const GLOBALS: [&str; 13] = [
@@ -228,7 +232,7 @@ impl Compiler<'_> {
             }
             None => {
                 diagnostic.help = Some(format!("declare it in the frontmatter: input: {{{name}: {{type: text}}}}"));
-                if names.is_root() && text.file == self.entry && is_identifier(name) {
+                if names.is_root() && text.file == self.entry && is_identifier(name) && self.undeclared.len() < UNDECLARED {
                     self.undeclared.push((name.to_owned(), is_list));
                 }
             }
@@ -252,15 +256,16 @@ impl Compiler<'_> {
     }
 
     fn source(
-        &self,
+        &mut self,
         text: &Text<'_>,
         expression: &Expression<'_>,
         (mut names, empty): (Vec<Arc<str>>, Vec<String>),
         parts: Vec<(usize, usize, Vec<Block>)>,
     ) -> Source {
+        let read: HashSet<Arc<str>> = names.iter().cloned().collect();
         let resolve = |name: &str| match name {
             name if empty.iter().any(|e| e == name) => Some(Js::Object(Vec::new())),
-            name if names.iter().any(|n| &**n == name) => Some(Js::Name(name.into())),
+            name if read.contains(name) => Some(Js::Name(name.into())),
             "undefined" => Some(Js::Undefined),
             "NaN" => Some(Js::Special(f64::NAN)),
             "Infinity" => Some(Js::Special(f64::INFINITY)),
@@ -288,14 +293,14 @@ impl Compiler<'_> {
         }
         let (start, end) = (expression.span().start as usize, expression.span().end as usize);
         let span = text.span(start, end);
-        let (line, column) = line_column(text.whole, span.start);
+        let (line, column) = self.lines.place(text, span.start);
         let source = text.text.get(start..end).unwrap_or_default().to_owned();
         let place = Arc::new(Place { at: format!("{}:{line}:{column}", text.file), source });
         Source { js, native, names, has_markdown: !parts.is_empty(), place, span }
     }
 
     /// Markdown as a value.
-    pub(super) fn markdown_value(&self, blocks: Vec<Block>, text: &Text<'_>) -> Source {
+    pub(super) fn markdown_value(&mut self, blocks: Vec<Block>, text: &Text<'_>) -> Source {
         let mut names = Vec::new();
         let js = script_markdown(&blocks, &mut names);
         for source in blocks.iter().flatten().filter_map(|chunk| if let Chunk::Value(source) = chunk { Some(source) } else { None }) {
@@ -303,7 +308,7 @@ impl Compiler<'_> {
             names.extend(new);
         }
         let span = text.span(0, text.text.len());
-        let (line, column) = line_column(text.whole, span.start);
+        let (line, column) = self.lines.place(text, span.start);
         let place = Arc::new(Place { at: format!("{}:{line}:{column}", text.file), source: text.text.to_owned() });
         Source { js, native: native_markdown(&blocks), names, has_markdown: true, place, span }
     }

@@ -70,6 +70,7 @@ struct Compiler<'a> {
     inclusions: usize,
     fragments: usize,
     slots: usize,
+    lines: parse::Lines,
     /// Names that could be inputs and are not declared, and whether they are used as lists.
     undeclared: Vec<(String, bool)>,
 }
@@ -113,6 +114,7 @@ fn compile_here(source: &Source<'_>, sources: &Sources, problems: &mut Problems,
         inclusions: 0,
         fragments: 0,
         slots: 0,
+        lines: parse::Lines::default(),
         undeclared: Vec::new(),
     };
     compiler.plan(&nodes, &text)

@@ -53,6 +53,51 @@ impl<'a> Text<'a> {
     }
 }
 
+/// Lines and columns of a file, found in the same time wherever they are.
+#[derive(Default)]
+pub(super) struct Lines {
+    file: String,
+    /// Line and column at every [`STEP`] bytes.
+    marks: Vec<(usize, usize)>,
+}
+
+/// Bytes between two marks.
+const STEP: usize = 512;
+
+impl Lines {
+    /// Line and column of a byte, both from 1.
+    pub(super) fn place(&mut self, text: &Text<'_>, offset: usize) -> (usize, usize) {
+        let bytes = text.whole.as_bytes();
+        if self.file != text.file || self.marks.is_empty() {
+            self.file = text.file.to_owned();
+            self.marks.clear();
+            let mut at = (1, 1);
+            for (index, byte) in bytes.iter().enumerate() {
+                if index % STEP == 0 {
+                    self.marks.push(at);
+                }
+                at = after(at, *byte);
+            }
+            self.marks.push(at);
+        }
+        let offset = offset.min(bytes.len());
+        let mark = (offset / STEP).min(self.marks.len().saturating_sub(1));
+        let from = (mark * STEP).min(offset);
+        let start = self.marks.get(mark).copied().unwrap_or((1, 1));
+        bytes[from..offset].iter().fold(start, |at, byte| after(at, *byte))
+    }
+}
+
+/// The place after a byte.
+fn after((line, column): (usize, usize), byte: u8) -> (usize, usize) {
+    match byte {
+        b'\n' => (line + 1, 1),
+        // Bytes inside a character take no column.
+        0x80..=0xbf => (line, column),
+        _ => (line, column + 1),
+    }
+}
+
 /// Where byte `at` of a collected text stands.
 pub(super) fn place(stops: &[(usize, usize)], at: usize) -> usize {
     let index = stops.partition_point(|(from, _)| *from <= at);

@@ -1,0 +1,226 @@
+//! The `markdown` format from outside: what `check` says and mends, what it refuses, and that texts stay as they are.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use flowloom_core::code::Code;
+use flowloom_core::content::Content;
+use flowloom_core::diagnostic::{apply_fixes, line_column};
+use flowloom_core::plan::{Format, Inputs, Kind, Plan, Step};
+use flowloom_core::request::MessagePart;
+use flowloom_core::value::Map;
+use flowloom_formats::{Compiled, Sources, compile};
+use proptest::prelude::*;
+
+fn compiled(text: &str) -> Compiled {
+    let files = [("main.mdx".to_owned(), text.as_bytes().to_vec())].into();
+    let functions = vec!["shop::find".to_owned()];
+    let sources = Sources { files, functions, source_bytes: 1 << 20, ..Sources::default() };
+    compile("main.mdx", &sources, None)
+}
+
+fn plan(text: &str) -> Plan {
+    let compiled = compiled(text);
+    compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics))
+}
+
+fn codes(text: &str) -> Vec<(Code, (usize, usize))> {
+    compiled(text).diagnostics.iter().map(|d| (d.code, line_column(text, d.span.start))).collect()
+}
+
+#[test]
+fn every_problem_has_a_code_and_a_place() {
+    let gen_text = "<GenText as=\"a\" model=\"m:x\" />";
+    let cases: Vec<(String, Code, (usize, usize))> = vec![
+        ("Text\n\nA { brace".into(), Code::MdxSyntax, (3, 10)),
+        ("---\na: [\n---\n\nx\n".into(), Code::FrontmatterSyntax, (2, 1)),
+        ("---\ninput:\n  a: {type: txt}\n---\n\nx\n".into(), Code::InputSpec, (3, 3)),
+        (format!("Hi {gen_text} there\n"), Code::InlineAction, (1, 4)),
+        (format!("- {gen_text}\n"), Code::NestedAction, (1, 3)),
+        ("A\n\n<GenText as=\"a\" />\n".into(), Code::ActionAttribute, (3, 2)),
+        ("A\n\n<GenText as=\"a\" model=\"m:x\" {...b} />\n".into(), Code::AttributeSyntax, (3, 29)),
+        ("Say {1 + nobody} now\n".into(), Code::UnknownName, (1, 10)),
+        (format!("A\n\n{gen_text}\n\nB\n\n{gen_text}\n"), Code::RepeatedName, (7, 10)),
+        ("Say {1 1}\n".into(), Code::ExpressionSyntax, (1, 8)),
+        ("Say {new Date()}\n".into(), Code::ExpressionUnsupported, (1, 6)),
+        ("Say {[].eval}\n".into(), Code::RestrictedName, (1, 9)),
+        ("Say {async () => 1}\n".into(), Code::AsyncFunction, (1, 6)),
+        ("Say {include('x')}\n".into(), Code::IncludeFailed, (1, 6)),
+        ("Say <b>x</b>\n".into(), Code::UnknownElement, (1, 5)),
+        ("<GenText as=\"a\" model=\"m:x\">\n  Text\n</GenText>\n".into(), Code::IgnoredContent, (1, 2)),
+        (format!("{} x\n", "> ".repeat(70)), Code::TooComplex, (1, 1)),
+        ("A\n\n<GenText as=\"a\" model=\"m:x\" tools={['x']} />\n".into(), Code::UnknownTool, (3, 29)),
+        ("A\n\n<GenObject as=\"a\" model=\"m:x\" schema={$.z.odd()} />\n".into(), Code::SchemaSyntax, (3, 39)),
+        ("A\n\n<GenText as=\"a\" model=\"m:x\" modle=\"y\" />\n".into(), Code::IgnoredKey, (3, 29)),
+        ("Say {[1].join().map(x => x)}\n".into(), Code::NotAMethod, (1, 17)),
+        ("> only a comment\n".into(), Code::NothingToRun, (1, 1)),
+        (format!("Say {{<>x {gen_text} y</>}}\n"), Code::ActionAsText, (1, 10)),
+    ];
+    for (text, code, place) in cases {
+        assert!(codes(&text).contains(&(code, place)), "{text:?}: {:?}", codes(&text));
+    }
+}
+
+/// What `check --fix` makes of a text, until there is nothing left to mend.
+fn mended(text: &str) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..3 {
+        text = apply_fixes(&text, &compiled(&text).diagnostics).0;
+    }
+    text
+}
+
+#[test]
+fn the_broken_examples_of_the_documentation_are_mended() {
+    let nested = "<Loop\nas=\"outer\"\nuntil={$.index === items.length}\nprovide{{ items }}>\n<Loop\nas=\"inner\"\n\
+                  until={$.index === items[$outer.index].subitems.length}\nprovide={{\nitem: items[$outer.index],\n\
+                  subitem: items[$outer.index].subitems[$.index],\n}}>\nItem: {item.name}\nSubitem: {subitem.name}\n\
+                  </Loop>\n</Loop>\n";
+    assert!(codes(nested).contains(&(Code::MdxSyntax, (4, 8))), "{:?}", codes(nested));
+    let joined = "---\ndata: {instructions: [a]}\n---\n\n{\n// this is a flow expression\n\
+                  instructions.join('\\n').map(str => `- ${str}`)\n}\n";
+    assert!(codes(joined).contains(&(Code::NotAMethod, (7, 25))), "{:?}", codes(joined));
+    assert!(mended(joined).contains("instructions.map(str => `- ${str}`).join('\\n')"), "{}", mended(joined));
+    let undeclared = "Write a poem about cats.\n<GenText as=\"poem\" model=\"openai:gpt-4o\" />\n<Loop\nas=\"translations\"\n\
+                      until={$.index === langs.length}\nprovide={{\nlanguage: langs[$.index],\noriginal: poem,\n}}>\n\
+                      Translate this poem to {language}:\n{original}\n<GenText as=\"poem\" model=\"openai:gpt-4o\" />\n\
+                      </Loop>\n";
+    assert!(codes(undeclared).contains(&(Code::UnknownName, (5, 20))), "{:?}", codes(undeclared));
+    for text in [nested, joined, undeclared] {
+        let mended = mended(text);
+        assert!(compiled(&mended).plan.is_some(), "{mended}\n{:?}", compiled(&mended).diagnostics);
+    }
+    assert!(mended(undeclared).starts_with("---\ninput:\n  langs: {type: array}\n---\n"), "{}", mended(undeclared));
+}
+
+#[test]
+fn a_nearly_right_name_is_corrected() {
+    let text = "---\ndata: {mood: glad}\n---\n\nBe {moood}.\n";
+    assert_eq!(mended(text), text.replace("moood", "mood"));
+}
+
+#[test]
+fn functions_of_the_configuration_are_actions_and_tools() {
+    let plan = plan("A\n\n<ShopFind as=\"found\" query={1 + 1} all />\n\n<GenText as=\"a\" model=\"m:x\" tools={['shop_find']} />\n");
+    let mut kinds = Vec::new();
+    plan.root.visit(&mut |step: &Step| kinds.push(step.kind.name()));
+    assert_eq!(kinds, ["sequence", "sequence", "say", "call", "say", "say", "agent", "say"]);
+    assert_eq!(plan.functions.len(), 2);
+}
+
+#[test]
+fn examples_compile() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/markdown");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let text = std::fs::read_to_string(entry.path()).expect("readable");
+        assert_eq!(compiled(&text).diagnostics, [], "{}", entry.path().display());
+        let plan = plan(&text);
+        assert!(matches!(plan.inputs, Inputs::Named { .. }) && plan.format == Format::Markdown);
+        count += 1;
+    }
+    assert!(count >= 3);
+}
+
+/// The text that the first step of a plan says.
+fn said(plan: &Plan) -> String {
+    let mut text = None;
+    plan.root.visit(&mut |step: &Step| {
+        if let (None, Kind::Say(say)) = (&text, &step.kind) {
+            let Content::Blocks(blocks) = &say.content else { return };
+            let parts = Content::parts_of(blocks, &Map::new()).expect("no expressions");
+            let texts: Vec<_> = parts
+                .iter()
+                .map(|part| match part {
+                    MessagePart::Text { text } => text.as_str(),
+                    MessagePart::Image { .. } => "",
+                })
+                .collect();
+            text = Some(texts.join("\n\n"));
+        }
+    });
+    text.unwrap_or_default()
+}
+
+/// Texts that would take a parser whose work grows with their square too long.
+fn hostile() -> Vec<(&'static str, String)> {
+    let fill = |piece: &str| piece.repeat(250_000 / piece.len());
+    vec![
+        ("brackets", fill("[")),
+        ("links", fill("[a](")),
+        ("stars", fill("*a ")),
+        ("underscores", fill("_a")),
+        ("backticks", (1..700).map(|n| "`".repeat(n) + " ").collect()),
+        ("quotes", fill("> ")),
+        ("quote lines", fill("> > > > > > > > > > a\n")),
+        ("bullets", fill("- ")),
+        ("braces", fill("{")),
+        ("pairs of braces", fill("{1} ")),
+        ("nested braces", fill("{[") + &fill("]}")),
+        ("quotation marks in an expression", format!("{{ \"{}", fill("}"))),
+        ("expression lines", fill("{1}\n\n")),
+        ("negations", format!("{{{}1}}", "!".repeat(30_000))),
+        ("parentheses", format!("{{{}1{}}}", "(".repeat(15_000), ")".repeat(15_000))),
+        ("sums", format!("{{1{}}}", "+1".repeat(15_000))),
+        ("elements", fill("<a>\n")),
+        ("closed elements", fill("<a>") + &fill("</a>")),
+        ("one line", fill("word ")),
+        ("lines", fill("word\n")),
+        ("paragraphs", fill("word\n\n")),
+        ("headings", fill("# a\n")),
+        ("breaks", fill("---\n\n")),
+        ("entities", fill("&amp;")),
+        ("escapes", fill("\\*")),
+        ("definitions", fill("[a]: b\n")),
+        ("deep list", (0..300).map(|n| " ".repeat(2 * n) + "- a\n").collect()),
+        ("yaml", format!("---\na: {}\n---\n\nx\n", fill("["))),
+        ("yaml aliases", format!("---\na: &a [x]\nb: [{}]\n---\n\nx\n", fill("*a, "))),
+        ("attributes", format!("<GenText {} />\n", fill("a=\"b\" "))),
+    ]
+}
+
+#[test]
+fn hostile_texts_are_compiled_or_refused_in_bounded_time() {
+    // Generous where nothing is optimised; `make bench` holds the release build to a tighter bound.
+    let bound = if cfg!(debug_assertions) { Duration::from_secs(60) } else { Duration::from_secs(2) };
+    for (name, text) in hostile() {
+        let start = Instant::now();
+        let _ = compiled(&text);
+        let took = start.elapsed();
+        if std::env::var_os("SHOW_TIMES").is_some() {
+            eprintln!("{name}: {took:?}");
+        }
+        if std::env::var_os("SHOW_TIMES").is_none() { assert!(took < bound, "{name}: {took:?}"); }
+    }
+}
+
+#[test]
+fn a_text_beyond_the_limit_is_refused_at_once() {
+    assert_eq!(codes(&"word ".repeat(60_000)), [(Code::TooComplex, (1, 1))]);
+}
+
+proptest! {
+    #[test]
+    fn a_text_without_marks_goes_to_the_model_unchanged(text in "[a-z][a-zA-Z0-9_*.,;:!?()&' \u{e4}\u{1f600}-]{0,80}[a-z]") {
+        prop_assume!(!text.starts_with("import ") && !text.starts_with("export "));
+        let plan = plan(&format!("{text}\n"));
+        prop_assert_eq!(said(&plan), text);
+    }
+
+    #[test]
+    fn paragraphs_stay_as_they_are(lines in prop::collection::vec("[a-z]{1,8}( [a-z_*]{1,8}){0,4}", 1..5)) {
+        let text = lines.join("\n\n");
+        prop_assume!(!text.contains("import ") && !text.contains("export "));
+        prop_assert_eq!(said(&plan(&format!("{text}\n"))), text);
+    }
+
+    #[test]
+    fn nothing_makes_the_compiler_panic(text in "[-#>*_`~\\[\\](){}<>/!|=.:\"'$&a-c01 \n]{0,120}") {
+        let _ = compiled(&text);
+    }
+
+    #[test]
+    fn no_expression_makes_the_compiler_panic(text in "[-+*/%=<>!?.:,&|^~(){}\\[\\]'\"`$a-c01 \n]{0,60}") {
+        let _ = compiled(&format!("---\ndata: {{a: 1, b: [1], c: {{a: x}}}}\n---\n\nx {{{text}}} y\n"));
+    }
+}
