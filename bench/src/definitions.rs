@@ -35,6 +35,7 @@ pub(crate) fn load(name: &str, n: usize) -> Result<Definition, Failure> {
         functions: FUNCTIONS.map(str::to_owned).to_vec(),
         configured: FUNCTIONS.map(str::to_owned).to_vec(),
         source_bytes: 4 << 20,
+        ..Sources::default()
     };
     let compiled = compile(name, &sources, None);
     let Some(plan) = compiled.plan else {

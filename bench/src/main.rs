@@ -10,6 +10,7 @@ mod durable;
 mod floor;
 mod measure;
 mod report;
+mod sandbox;
 mod workloads;
 mod world;
 
@@ -21,7 +22,7 @@ use measure::Row;
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOADS: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000"];
+const WORKLOADS: [&str; 11] = ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "sandbox"];
 
 /// Where a child process writes its rows.
 const CHILD: &str = "--child";
@@ -33,6 +34,9 @@ pub(crate) fn target() -> PathBuf {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = flowloom_sandbox::worker_main(std::env::args_os()) {
+        return code;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.as_slice() {
         [flag, workload] if flag == CHILD => child(workload),
@@ -89,6 +93,7 @@ fn child(workload: &str) -> Result<ExitCode, Failure> {
                 Ok(rows)
             }
             "F1000" => workloads::f1000().await,
+            "sandbox" => sandbox::sandbox().await,
             other => Err(format!("there is no workload {other}").into()),
         }
     })?;

@@ -134,10 +134,16 @@ codes! {
     InputInvalid = 1038 "an input is of the wrong kind";
     StepTimeout = 1040 "the step took too long";
     Cancelled = 1041 "the run was cancelled";
+    AnswerInvalid = 1042 "the answer does not fit the question";
     NodesFailed = 1043 "nodes of a pipeline failed";
-    BlockFailed = 1044 "a block failed";
+    BlockError = 1044 "a block says that it failed";
     BlockInput = 1045 "the inputs do not fit the block";
     BlockOutput = 1046 "the output does not fit the block";
+    ScriptFailed = 1050 "the expression failed";
+    ScriptLimit = 1051 "the expression reached its limit";
+    BlockFailed = 1052 "the Python block failed";
+    BlockLimit = 1053 "the Python block reached its limit";
+    BlockResult = 1054 "the Python block's result cannot be used";
     LimitSteps = 1101 "the run reached its step limit";
     LimitIterations = 1102 "a loop reached its iteration limit";
     LimitNesting = 1103 "steps are nested too deeply";

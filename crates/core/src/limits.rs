@@ -28,6 +28,28 @@ pub struct Limits {
     pub micro_usd: Option<u64>,
 }
 
+impl Limits {
+    /// These bounds, and those of a definition where they are narrower.
+    pub fn within(&self, plan: &Limits) -> Limits {
+        let least = |ours: Option<u64>, theirs: Option<u64>| match (ours, theirs) {
+            (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
+            (ours, theirs) => ours.or(theirs),
+        };
+        Limits {
+            steps: self.steps.min(plan.steps),
+            iterations: self.iterations.min(plan.iterations),
+            nesting: self.nesting.min(plan.nesting),
+            subflow_depth: self.subflow_depth.min(plan.subflow_depth),
+            parallel: self.parallel.min(plan.parallel),
+            time_ms: least(self.time_ms, plan.time_ms),
+            output_bytes: self.output_bytes.min(plan.output_bytes),
+            source_bytes: self.source_bytes,
+            tokens: least(self.tokens, plan.tokens),
+            micro_usd: least(self.micro_usd, plan.micro_usd),
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {

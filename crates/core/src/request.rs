@@ -15,7 +15,7 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Ask a model.
-    Generate(GenerateRequest),
+    Generate(Box<GenerateRequest>),
     /// Send an HTTP request.
     Http(HttpRequest),
     /// Send an HTTP request for a code block; the output is the whole reply, whatever its status.

@@ -1,7 +1,9 @@
 //! Wires the parts together: store, models, tools and the engine, as configured.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -12,8 +14,9 @@ use flowloom_formats::compile;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{self, Effects};
+use flowloom_runtime::effects::Effects;
 use flowloom_runtime::journal::Journal;
+use flowloom_sandbox::{Sandbox, SandboxConfig};
 use flowloom_store::Store;
 use flowloom_tools::{
     Capabilities, EgressPolicy, FunctionConfig, HttpClient, HttpFunction, HttpLimits, PageScraper, Registry, Secrets,
@@ -28,12 +31,14 @@ use crate::workflows::{self, Host};
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) store: Arc<Store>,
+    sandbox: Arc<Sandbox>,
 }
 
 impl App {
     pub(crate) fn open(config: Config) -> Result<App, StepError> {
         let store = Store::open(&config.data_dir.value, config.durability.value)?;
-        Ok(App { config, store })
+        let sandbox = Arc::new(sandbox(&config));
+        Ok(App { config, store, sandbox })
     }
 
     /// An engine for the runs of one bundle.
@@ -47,7 +52,7 @@ impl App {
             http: client.clone(),
             scraper: Arc::new(PageScraper::new(client)),
             functions: Arc::new(registry),
-            code: Arc::new(effects::NoCode),
+            code: self.sandbox.clone(),
             clock: Arc::new(SystemClock),
         };
         let engine = Engine::new(effects, self.store.clone());
@@ -56,7 +61,9 @@ impl App {
     }
 
     fn policy(&self) -> Result<EgressPolicy, StepError> {
-        let mut policy = EgressPolicy::allowing(&self.config.egress.allow)?;
+        let mut allowed = self.config.egress.allow.clone();
+        allowed.extend(self.config.tools_base.as_deref().and_then(host_and_port));
+        let mut policy = EgressPolicy::allowing(&allowed)?;
         if let Some(ports) = &self.config.egress.ports {
             policy.ports.clone_from(ports);
         }
@@ -103,10 +110,12 @@ impl App {
     pub(crate) fn bundle(
         &self,
         file: &str,
-        text: String,
+        read: &BTreeMap<String, Vec<u8>>,
         format: flowloom_core::plan::Format,
     ) -> Result<Bundle, StepError> {
-        let mut files = BTreeMap::from([(file.to_owned(), text)]);
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let mut files: BTreeMap<String, String> =
+            read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
         for function in self.config.functions.values() {
             if let Some(workflow) = &function.workflow {
                 let path = self.config.base().join(workflow);
@@ -124,6 +133,8 @@ impl App {
             agents: self.config.agents.clone(),
             model: self.config.default_model.value.clone(),
             aliases: self.config.aliases.clone(),
+            lenient: false,
+            tools_base: self.config.tools_base.clone(),
         })
     }
 
@@ -162,6 +173,44 @@ pub(crate) fn plan_of(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
     })
 }
 
+/// The sandbox as configured; it starts nothing yet. Its workers are this program, also after a newer one took its place.
+pub(crate) fn sandbox(config: &Config) -> Sandbox {
+    let settings = &config.sandbox;
+    let interpreters = match &settings.python {
+        Some(python) => vec![config.base().join(python)],
+        None => interpreters(),
+    };
+    let mut sandbox = SandboxConfig::new("/proc/self/exe", interpreters);
+    sandbox.environment =
+        settings.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))).collect();
+    if let Some(bound) = settings.script_timeout_ms {
+        sandbox.script.timeout = Duration::from_millis(bound);
+    }
+    if let Some(bound) = settings.script_memory_mb {
+        sandbox.script.memory_bytes = (bound.max(1) as usize) << 20;
+    }
+    if let Some(bound) = settings.python_timeout_ms {
+        sandbox.python.timeout = Duration::from_millis(bound);
+    }
+    if let Some(bound) = settings.python_memory_mb {
+        sandbox.python.memory_bytes = u64::from(bound.max(64)) << 20;
+    }
+    Sandbox::new(sandbox)
+}
+
+/// Every `python3` of the search path, and the system's own.
+fn interpreters() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut found: Vec<PathBuf> = Vec::new();
+    for folder in std::env::split_paths(&path).chain([PathBuf::from("/usr/bin"), PathBuf::from("/usr/local/bin")]) {
+        let python = folder.join("python3");
+        if python.is_absolute() && python.exists() && !found.contains(&python) {
+            found.push(python);
+        }
+    }
+    found
+}
+
 /// Models as configured, with the choice of a run.
 pub(crate) fn models(config: &Config, default: Option<String>, aliases: &[(String, String)]) -> Models {
     let providers = config.providers.iter().map(|(name, provider)| ProviderSettings {
@@ -178,6 +227,14 @@ pub(crate) fn models(config: &Config, default: Option<String>, aliases: &[(Strin
         ..ModelSettings::default()
     };
     Models::new(settings, Arc::new(ProcessEnvironment))
+}
+
+/// `host:port` of an address, as addresses are allowed.
+fn host_and_port(address: &str) -> Option<String> {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().filter(|text| !text.is_empty())?;
+    let default = if address.starts_with("https:") { 443 } else { 80 };
+    Some(if authority.contains(':') { authority.to_owned() } else { format!("{authority}:{default}") })
 }
 
 /// Secrets from the environment: `FLOWLOOM_SECRET_<NAME>`.

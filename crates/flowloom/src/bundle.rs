@@ -28,6 +28,12 @@ pub(crate) struct Bundle {
     pub(crate) model: Option<String>,
     /// Aliases of models.
     pub(crate) aliases: Vec<(String, String)>,
+    /// Whether a graph's edges that lead nowhere are left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) lenient: bool,
+    /// The address below which the tools of a graph's agents are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tools_base: Option<String>,
 }
 
 impl Bundle {
@@ -48,8 +54,9 @@ impl Bundle {
             files: self.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect(),
             functions: configured.clone(),
             configured,
+            is_lenient: self.lenient,
+            tools_base: self.tools_base.clone(),
             source_bytes: u64::MAX,
-            ..Sources::default()
         }
     }
 }

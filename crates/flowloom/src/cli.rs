@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Runs agent workflows: AnythingLLM agent flows and AgentOS step lists, on any model.
+use crate::draw::Style;
+
+/// Runs agent workflows from files in five formats, on any model.
 #[derive(Debug, Parser)]
 #[command(name = "flowloom", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -80,8 +82,17 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of a format
     Schema {
-        /// flow or steps
+        /// flow, steps, pipeline or graph
         format: String,
+    },
+    /// Talk with a graph in the terminal
+    Chat(ChatArgs),
+    /// Draw a definition
+    Graph(GraphArgs),
+    /// Profiles of users, which pipelines see as `user`
+    User {
+        #[command(subcommand)]
+        command: UserCommand,
     },
     /// Explain an error code
     Explain {
@@ -121,6 +132,9 @@ pub(crate) struct RunArgs {
     /// The format, if it is not recognised
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
+    /// Leave out a graph's edges that lead nowhere
+    #[arg(long)]
+    pub(crate) lenient: bool,
     /// Bounds: tokens=N,usd=N,steps=N,time=30s
     #[arg(long, value_name = "BOUNDS")]
     pub(crate) budget: Option<String>,
@@ -149,9 +163,64 @@ pub(crate) struct CheckArgs {
     /// The format, if it is not recognised
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
+    /// Leave out a graph's edges that lead nowhere
+    #[arg(long)]
+    pub(crate) lenient: bool,
     /// How problems are written
     #[arg(long, value_enum, default_value_t = ReportStyle::Human)]
     pub(crate) report: ReportStyle,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// The graph
+    pub(crate) file: PathBuf,
+    /// Forget what was said before
+    #[arg(long)]
+    pub(crate) new: bool,
+    /// The model of agents that name none (p:m), or an alias (named=p:m, *=p:m)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+    /// Who talks
+    #[arg(long, value_name = "ID", default_value = "local")]
+    pub(crate) user: String,
+    /// Leave out edges that lead nowhere
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    /// The definition
+    pub(crate) file: PathBuf,
+    /// What the drawing is written as
+    #[arg(long, value_enum, default_value_t = Style::Text)]
+    pub(crate) format: Style,
+    /// The format of the definition, if it is not recognised
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) definition: Option<String>,
+    /// Leave out a graph's edges that lead nowhere
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// Set entries of a profile
+    Set {
+        /// name=text or name:=JSON
+        #[arg(required = true, value_name = "NAME=VALUE")]
+        values: Vec<String>,
+        /// Whose profile
+        #[arg(long, value_name = "ID", default_value = "local")]
+        user: String,
+    },
+    /// Show a profile
+    Show {
+        /// Whose profile
+        #[arg(long, value_name = "ID", default_value = "local")]
+        user: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -23,8 +23,22 @@ pub(crate) struct File {
     limits: Option<Limits>,
     egress: Egress,
     files: Files,
+    tools: Tools,
     agents: BTreeMap<String, Agent>,
     functions: BTreeMap<String, Function>,
+    sandbox: Sandboxing,
+}
+
+/// How untrusted code is run; what is not given is the sandbox's own default.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Sandboxing {
+    pub(crate) python: Option<PathBuf>,
+    pub(crate) env: Vec<String>,
+    pub(crate) script_timeout_ms: Option<u64>,
+    pub(crate) script_memory_mb: Option<u32>,
+    pub(crate) python_timeout_ms: Option<u64>,
+    pub(crate) python_memory_mb: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -55,6 +69,12 @@ pub(crate) struct Egress {
 #[serde(default, deny_unknown_fields)]
 struct Files {
     root: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Tools {
+    base_url: Option<String>,
 }
 
 /// What an agent may call: prefixes of function ids.
@@ -103,8 +123,11 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) egress: Egress,
     pub(crate) files_root: Option<PathBuf>,
+    /// The address below which the tools of a graph's agents are; its host is allowed by being named.
+    pub(crate) tools_base: Option<String>,
     pub(crate) agents: BTreeMap<String, Agent>,
     pub(crate) functions: BTreeMap<String, Function>,
+    pub(crate) sandbox: Sandboxing,
 }
 
 impl Config {
@@ -146,9 +169,11 @@ impl Config {
             providers: file.providers,
             limits: file.limits.unwrap_or_default(),
             egress: file.egress,
+            tools_base: file.tools.base_url,
             files_root: file.files.root.map(|root| base.join(root)),
             agents: file.agents,
             functions: file.functions,
+            sandbox: file.sandbox,
             file: path,
         })
     }

@@ -44,7 +44,7 @@ fn read_file(path: &Path) -> Result<String, Failure> {
 }
 
 /// `name=text`, `name=@file` or `name:=JSON`.
-fn pair(text: &str) -> Result<(&str, Value), Failure> {
+pub(crate) fn pair(text: &str) -> Result<(&str, Value), Failure> {
     let Some((name, value)) = text.split_once('=') else {
         return Err(Failure::usage(format!("-i takes name=value, name=@file or name:=JSON, not {text:?}")));
     };

@@ -8,6 +8,7 @@ mod bundle;
 mod cli;
 mod commands;
 mod config;
+mod draw;
 mod failure;
 mod inputs;
 mod progress;
@@ -22,6 +23,10 @@ use clap::Parser;
 use crate::cli::Cli;
 
 fn main() -> ExitCode {
+    // The program is also the worker of its own sandbox: before anything else, while there is one thread.
+    if let Some(code) = flowloom_sandbox::worker_main(std::env::args_os()) {
+        return code;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

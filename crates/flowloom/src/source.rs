@@ -1,7 +1,7 @@
 //! Reads definition files, and shows their problems.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flowloom_core::diagnostic::{Diagnostic, Severity, line_column};
 use flowloom_core::plan::Format;
@@ -9,6 +9,7 @@ use flowloom_formats::{Compiled, Sources, compile};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 use serde_json::json;
 
+use crate::config::Config;
 use crate::failure::Failure;
 
 /// A definition file with what compiling it said.
@@ -16,16 +17,28 @@ pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
     pub(crate) compiled: Compiled,
-    /// The files that it includes, as they were read.
-    pub(crate) included: BTreeMap<String, String>,
+    /// Everything that was read for it, by path.
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+}
+
+/// How a file is to be read.
+pub(crate) struct Reading<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) format: Option<Format>,
+    pub(crate) lenient: bool,
 }
 
 /// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
-pub(crate) fn load(path: &Path, functions: &[String], limit: u64, format: Option<Format>) -> Source {
+pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
+    let Reading { config, format, lenient } = *reading;
     let name = path.display().to_string();
+    let functions: Vec<String> = config.functions.keys().cloned().collect();
+    let limit = config.limits.source_bytes;
     let mut sources = Sources {
-        functions: functions.to_vec(),
-        configured: functions.to_vec(),
+        functions: functions.clone(),
+        configured: functions,
+        is_lenient: lenient,
+        tools_base: config.tools_base.clone(),
         source_bytes: limit,
         ..Sources::default()
     };
@@ -33,39 +46,69 @@ pub(crate) fn load(path: &Path, functions: &[String], limit: u64, format: Option
         Ok(bytes) => {
             sources.files.insert(name.clone(), bytes.clone());
             let mut compiled = compile(&name, &sources, format);
-            while add_needed(&compiled.needs, path, limit, &mut sources) {
+            let beside = compiled.format.map(flowloom_formats::beside).unwrap_or_default();
+            if read_beside(path, beside, limit, &mut sources.files) {
                 compiled = compile(&name, &sources, format);
             }
-            sources.files.remove(&name);
-            let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-            let included = sources.files.into_iter().map(|(file, bytes)| (file, text(bytes))).collect();
-            Source { name, bytes, compiled, included }
+            while read_needed(path, &compiled.needs, limit, &mut sources.files) {
+                compiled = compile(&name, &sources, format);
+            }
+            Source { name, bytes, compiled, files: sources.files }
         }
         Err(error) => {
             let span = flowloom_core::Span::default();
             let message = format!("{name} cannot be read: {error}");
             let diagnostic = Diagnostic::error(flowloom_core::Code::Unreadable, &name, span, message);
             let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
-            Source { name, bytes: Vec::new(), compiled, included: BTreeMap::new() }
+            Source { name, bytes: Vec::new(), compiled, files: BTreeMap::new() }
         }
     }
 }
 
-/// Reads the files that a definition names, where they lie in its folder or below it; `false` if there is nothing new.
-fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
-    let before = sources.files.len();
-    let folder = path.parent().unwrap_or(Path::new("")).canonicalize();
+/// Reads the files that a definition names, where they lie in its folder or below it; whether there are any.
+fn read_needed(path: &Path, needs: &[String], limit: u64, files: &mut BTreeMap<String, Vec<u8>>) -> bool {
+    let before = files.len();
+    let folder = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
     for need in needs {
         // A link may lead anywhere, so it is the place itself that is looked at.
         let place = Path::new(need).canonicalize().ok();
-        let Some(place) = place.filter(|place| folder.as_ref().is_ok_and(|folder| place.starts_with(folder))) else {
+        let Some(place) = place.filter(|place| folder.as_ref().is_some_and(|folder| place.starts_with(folder))) else {
             continue;
         };
         if let Ok(bytes) = read(&place, limit) {
-            sources.files.insert(need.clone(), bytes);
+            files.insert(need.clone(), bytes);
         }
     }
-    sources.files.len() > before
+    files.len() > before
+}
+
+/// Reads the files that a format looks for beside a definition; whether there are any. In a pattern `*` is one name.
+fn read_beside(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<String, Vec<u8>>) -> bool {
+    let before = files.len();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for pattern in patterns {
+        let mut places = vec![folder.to_owned()];
+        for part in pattern.split('/') {
+            places = places.iter().flat_map(|place| matching(place, part)).collect();
+        }
+        for file in places {
+            // A file that cannot be read is missed by the definition that needs it, which says so.
+            if let Ok(bytes) = read(&file, limit) {
+                files.insert(file.display().to_string(), bytes);
+            }
+        }
+    }
+    files.len() > before
+}
+
+fn matching(folder: &Path, part: &str) -> Vec<PathBuf> {
+    let Some((start, end)) = part.split_once('*') else { return vec![folder.join(part)] };
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let names =
+        std::fs::read_dir(here).into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
+    names.sort();
+    names.into_iter().map(|name| folder.join(name)).collect()
 }
 
 /// The file's bytes; of a file beyond the limit only enough to see that it is.

@@ -217,7 +217,7 @@ fn the_complete_example_of_the_seed_runs_as_it_stands() {
     let script = r#"{"match": [{"contains": "Refine report", "answer": "The report is Approved"},
         {"contains": "Merge these analyses", "answer": "a report with low confidence"}], "default": "noted"}"#;
     let script = place.write("answers.json", script);
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/seeds/steps/complete-workflow-example.js");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/seeds/steps/05.js");
     let url = format!("url=http://{}/article", server.address);
     let model = format!("scripted:{}", script.display());
     let (code, result) = place.json(&["run", file, "-i", &url, "--model", &model, "--agent", "agent-123"]);

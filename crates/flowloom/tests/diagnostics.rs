@@ -54,6 +54,16 @@ fn step_lists_are_told_what_is_wrong() {
 }
 
 #[test]
+fn pipelines_are_told_what_is_wrong() {
+    check_all("pipeline");
+}
+
+#[test]
+fn graphs_are_told_what_is_wrong() {
+    check_all("graph");
+}
+
+#[test]
 fn machines_read_the_same() {
     let place = Place::new("");
     std::fs::copy(folder("flow").join("wild.json"), place.path("wild.json")).expect("copied");

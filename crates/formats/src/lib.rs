@@ -65,6 +65,15 @@ pub struct Presented {
     pub output: Value,
 }
 
+/// Files beside a definition of this format that belong to it, as patterns; `*` stands for a name.
+pub fn beside(format: Format) -> &'static [&'static str] {
+    match format {
+        Format::Pipeline => &["blocks/*.json"],
+        Format::Graph => &["agents/*/jsonSchema.json", "agents/*/systemPrompt.md"],
+        Format::Flow | Format::Steps | Format::Markdown => &[],
+    }
+}
+
 /// Compiles the file `entry` of `sources`, in the given format or the one it is recognised as.
 pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compiled {
     let mut problems = Problems::new(entry);

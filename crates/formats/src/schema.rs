@@ -7,6 +7,8 @@ pub fn schema(format: Format) -> Option<&'static str> {
     match format {
         Format::Flow => Some(include_str!("flow/schema.json")),
         Format::Steps => Some(include_str!("steps/schema.json")),
-        Format::Markdown | Format::Pipeline | Format::Graph => None,
+        Format::Pipeline => Some(include_str!("pipeline/schema.json")),
+        Format::Graph => Some(include_str!("graph/schema.json")),
+        Format::Markdown => None,
     }
 }

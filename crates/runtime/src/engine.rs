@@ -24,6 +24,7 @@ use crate::interpret::{Interpreter, Left, Walked};
 use crate::journal::{Journal, Lease, Wish};
 use crate::log::{Mode, RunLog};
 use crate::publish::Subscription;
+use crate::schema::complaints;
 
 /// What is needed to start a run.
 pub struct Start {
@@ -229,6 +230,11 @@ impl Engine {
             Wish::Cancel { by } => (Path::root(), 0, Event::CancelRequested { by }),
             Wish::Answer { path, value, by } => {
                 let attempt = attempt_at(&path, Phase::Waiting)?;
+                let schema = state.step(&path).and_then(|step| step.question.as_ref()?.schema.as_ref());
+                if let Some(complaints) = schema.and_then(|schema| complaints(schema, &value)) {
+                    let message = format!("the answer does not fit the question: {complaints}");
+                    return Err(StepError::new(Code::AnswerInvalid, message));
+                }
                 (path, attempt, Event::Answered { value, by })
             }
             Wish::Resolve { path, how, by } => {

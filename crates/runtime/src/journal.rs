@@ -87,6 +87,11 @@ pub trait Journal: Send + Sync {
     fn wishes(&self, run: RunId) -> Option<Boxed<'static, Vec<Wish>>>;
 }
 
+/// Under whose name the conversations of `owner` are kept, each under its workflow's id.
+pub fn thread_holder(owner: &str) -> String {
+    format!("{owner}\u{1}thread")
+}
+
 /// Under whose name the profile of `owner` is kept: no owner's own name, which has no control characters.
 pub fn profile_holder(owner: &str) -> String {
     format!("{owner}\u{1}profile")

@@ -14,10 +14,12 @@ use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::*;
 use flowloom_core::request::{GenerateOptions, Role};
+use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
-use flowloom_core::template::{Data, Missing, TextRules};
+use flowloom_core::template::{Data, Missing, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{Effects, NoCode};
+use flowloom_runtime::journal::Wish;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, Outcome, Start};
 use plans::{RULES, call, plan, sequence, step, text};
@@ -84,6 +86,8 @@ fn rounds(body: Step, exhausted: Exhausted) -> Step {
         max: 3,
         exhausted,
         counter: None,
+        helper: None,
+        scripts: Vec::new(),
         output: LoopOutput::Last,
     };
     step("rounds", Kind::Loop(looped))
@@ -92,10 +96,12 @@ fn rounds(body: Step, exhausted: Exhausted) -> Step {
 fn ask_model() -> Step {
     let generate = Generate {
         model: None,
+        system: None,
         thread: None,
         messages: vec![(Role::User, Data::Text(text("last")))],
         schema: None,
         options: GenerateOptions::default(),
+        computed: None,
     };
     step("say", Kind::Generate(generate))
 }
@@ -145,7 +151,7 @@ fn a_step_has_a_time_limit() {
 #[test]
 fn a_machine_needs_an_edge_to_go_on() {
     let edges = vec![Edge { from: 0, to: None, condition: Some(flowloom_core::expr::Expr::Constant(false.into())) }];
-    let machine = Machine { nodes: vec![call("a", "f")], entry: 0, edges, max_visits: 3 };
+    let machine = Machine { nodes: vec![call("a", "f")], entry: 0, edges, max_visits: 3, resets: Vec::new() };
     Trial::new(step("walk", Kind::Machine(machine))).fails(Status::Failed, Code::MachineStuck);
 }
 
@@ -157,9 +163,63 @@ fn a_reference_without_a_value_fails_where_the_format_says_so() {
 
 #[test]
 fn code_is_not_run_without_a_sandbox() {
-    let inputs = Data::Constant(Value::Null);
-    let python = step("p", Kind::Python { source: "pass".into(), inputs, effect: EffectClass::AtLeastOnce });
+    let python = step("p", Kind::Block(block()));
     Trial::of(plan(python), |effects| effects.code = Arc::new(NoCode)).fails(Status::Failed, Code::NoSandbox);
+}
+
+/// A block that gives `{inputs, body, said, before}`.
+fn block() -> Block {
+    Block {
+        id: "b".into(),
+        code: BlockCode::Python { source: "code".into(), effect: EffectClass::AtLeastOnce },
+        inputs: Data::Map(vec![("n".into(), Data::Constant("seven".into()))]),
+        input_schema: None,
+        output_schema: None,
+        failure: None,
+    }
+}
+
+fn schema(text: &str) -> Option<Value> {
+    Some(flowloom_core::json::parse_value(text).expect("valid"))
+}
+
+#[test]
+fn a_block_is_held_to_its_schemas() {
+    let input_schema = schema(r#"{"properties": {"n": {"type": "number"}}}"#);
+    let strict = Block { input_schema, ..block() };
+    Trial::new(step("p", Kind::Block(strict))).fails(Status::Failed, Code::BlockInput);
+    let output_schema = schema(r#"{"required": ["total"]}"#);
+    let wrong = Block { output_schema, ..block() };
+    Trial::new(step("p", Kind::Block(wrong))).fails(Status::Failed, Code::BlockOutput);
+    let failing = Block { failure: Some("said".into()), ..block() };
+    Trial::new(step("p", Kind::Block(failing))).fails(Status::Failed, Code::BlockError);
+}
+
+#[test]
+fn a_pipeline_fails_when_all_that_can_run_has_run() {
+    let mut bad = call("bad", "broken");
+    bad.policy.on_error = OnError::Continue;
+    let node = |step, needs| DagNode { step, needs };
+    let nodes = vec![node(bad, vec![]), node(call("good", "f"), vec![]), node(call("after", "f"), vec![0])];
+    let trial = Trial::new(step("dag", Kind::Dag(Dag { nodes, fails: true })));
+    trial.fails(Status::Failed, Code::NodesFailed);
+    let outcome = trial.run();
+    let phase =
+        |key: &str| outcome.state.steps().iter().find(|step| step.path.as_str().ends_with(key)).map(|s| s.phase);
+    assert_eq!(phase("/good"), Some(Phase::Finished));
+    assert_eq!(phase("/after"), Some(Phase::Skipped));
+}
+
+#[test]
+fn an_answer_must_fit_its_question() {
+    let ask = Kind::Ask { question: Template::literal("Sure?"), schema: schema(r#"{"type": "boolean"}"#) };
+    let trial = Trial::new(step("ask", ask));
+    let outcome = trial.run();
+    let path = outcome.state.steps()[0].path.clone();
+    let answer = |value: Value| Wish::Answer { path: path.clone(), value, by: "me".into() };
+    let post = |value| trial.world.clock.block_on(trial.engine.post(outcome.id, answer(value))).expect("no deadlock");
+    assert_eq!(post("perhaps".into()).expect_err("refused").code, Code::AnswerInvalid);
+    assert!(post(true.into()).is_ok());
 }
 
 #[test]

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::event::MemoryWrite;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Wish;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::failed;
 use crate::{Store, wishes};
@@ -131,6 +132,14 @@ impl Store {
                 Ok(Ok(()))
             }))
             .await
+    }
+
+    /// Keeps values for `holder`, as a step that writes to the memory would.
+    pub async fn remember(&self, holder: String, writes: Vec<MemoryWrite>) -> Result<(), StepError> {
+        let remember = move |connection: &Connection| {
+            writes.iter().try_for_each(|write| crate::journal::remember(connection, &holder, write)).map(Ok)
+        };
+        self.writer.submit(Box::new(remember)).await
     }
 
     /// Every registered workflow, the oldest first.

@@ -201,7 +201,7 @@ fn set_status(connection: &Connection, number: i64, status: &str, finished: Opti
     Ok(())
 }
 
-fn remember(connection: &Connection, holder: &str, write: &MemoryWrite) -> rusqlite::Result<()> {
+pub(crate) fn remember(connection: &Connection, holder: &str, write: &MemoryWrite) -> rusqlite::Result<()> {
     let set = "insert into memory values (?, ?, ?) on conflict do update set value = excluded.value";
     let forget = "delete from memory where holder = ? and key = ?";
     match &write.value {

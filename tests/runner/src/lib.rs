@@ -7,13 +7,17 @@ mod flow;
 mod graph;
 mod javascript;
 mod markdown;
+mod pipeline;
 mod steps;
 mod world;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use flowloom_core::json::parse_value;
 use flowloom_core::value::{Map, Value};
+use flowloom_runtime::effects::Code;
+use flowloom_sandbox::{Sandbox, SandboxConfig};
 
 pub use compare::leaves;
 use expectation::Judge;
@@ -84,6 +88,10 @@ impl Case {
         match self.kind() {
             Kind::Flow => flow::judge(&self.content, expectation, &mut judge),
             Kind::StepsRun => steps::judge_run(&self.content, expectation, &mut judge),
+            Kind::Pipeline => pipeline::judge(&self.content, expectation, &mut judge),
+            Kind::PipelineMulti => pipeline::judge_multi(&self.content, expectation, &mut judge),
+            Kind::Resolver => pipeline::judge_resolver(&self.content, expectation, &mut judge),
+            Kind::Sources => pipeline::judge_sources(&self.content, expectation, &mut judge),
             Kind::Graph => graph::judge(&self.content, expectation, &mut judge),
             Kind::MarkdownRun => markdown::judge_run(&self.content, expectation, &mut judge),
             Kind::MarkdownCheck => markdown::judge_check(&self.content, expectation, &mut judge),
@@ -99,6 +107,10 @@ impl Case {
         match (text("system"), text("kind")) {
             ("", "") if self.content.get("flow").is_some() => Kind::Flow,
             ("agent-graph", "graph-run") => Kind::Graph,
+            ("agentflow", "doer") => Kind::Pipeline,
+            ("agentflow", "doer-multi") => Kind::PipelineMulti,
+            ("agentflow", "resolver") => Kind::Resolver,
+            ("agentflow", "sandbox-table") => Kind::Sources,
             ("agentos-workflow", "workflow-run") => Kind::StepsRun,
             ("agentos-workflow", "workflow-runs") => Kind::StepsPage,
             ("markdown", "markdown-run") => Kind::MarkdownRun,
@@ -140,9 +152,30 @@ impl Case {
     }
 }
 
+/// The sandbox that cases share: its workers are this program again.
+fn code() -> Arc<dyn Code> {
+    static SHARED: OnceLock<Arc<Sandbox>> = OnceLock::new();
+    let sandbox = SHARED.get_or_init(|| {
+        let interpreters = ["python3"].map(PathBuf::from).to_vec();
+        Arc::new(Sandbox::new(SandboxConfig::new(program(), interpreters)))
+    });
+    sandbox.clone()
+}
+
+/// The runner's own program, which a test of this crate finds in a folder above its own.
+fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    let beside = own.ancestors().skip(1).map(|folder| folder.join("conformance")).find(|file| file.is_file());
+    beside.unwrap_or(own)
+}
+
 enum Kind {
     Flow,
     Graph,
+    Pipeline,
+    PipelineMulti,
+    Resolver,
+    Sources,
     StepsRun,
     StepsPage,
     MarkdownRun,

@@ -7,6 +7,9 @@ use std::process::ExitCode;
 use conformance::{Case, load};
 
 fn main() -> ExitCode {
+    if let Some(exit) = flowloom_sandbox::worker_main(std::env::args_os()) {
+        return exit;
+    }
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let self_test = arguments.first().is_some_and(|first| first == "--self-test");
     if self_test {

@@ -19,6 +19,7 @@ fn directions() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("flowloom-runtime", &["flowloom-core"][..]),
         ("flowloom-models", &["flowloom-core", "flowloom-runtime"][..]),
         ("flowloom-tools", &["flowloom-core", "flowloom-runtime"][..]),
+        ("flowloom-sandbox", &["flowloom-core", "flowloom-runtime"][..]),
         ("flowloom-store", &["flowloom-core", "flowloom-runtime"][..]),
     ])
 }
@@ -107,7 +108,7 @@ fn the_interpreter_awaits_only_its_own() {
 
 #[test]
 fn what_runs_does_not_know_where_it_came_from() {
-    for name in ["runtime", "store", "models", "tools"] {
+    for name in ["runtime", "store", "models", "sandbox", "tools"] {
         let folder = root().join("crates").join(name).join("src");
         let mut files = Vec::new();
         collect(&folder, &mut files);

@@ -5,7 +5,7 @@ use flowloom_core::diagnostic::apply_fixes;
 use crate::cli::{CheckArgs, Global, ReportStyle};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::source::{self, Source};
+use crate::source::{self, Reading, Source};
 
 /// Rounds of mending at most.
 const ROUNDS: u32 = 10;
@@ -13,8 +13,8 @@ const ROUNDS: u32 = 10;
 pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
     let config = Config::load(global)?;
     let format = source::format(arguments.format.as_deref())?;
-    let functions: Vec<String> = config.functions.keys().cloned().collect();
-    let load = |path: &std::path::PathBuf| source::load(path, &functions, config.limits.source_bytes, format);
+    let reading = Reading { config: &config, format, lenient: arguments.lenient };
+    let load = |path: &std::path::PathBuf| source::load(path, &reading);
     let mut sources: Vec<Source> = arguments.files.iter().map(load).collect();
     if arguments.fix {
         for (path, source) in arguments.files.iter().zip(&mut sources) {

@@ -1,11 +1,12 @@
 //! `flowloom demo`: real definitions on a real, small model, with pages that the demo serves itself.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
-use axum::routing::get;
+use axum::routing::{get, post};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
@@ -23,24 +24,70 @@ use crate::{progress, report};
 struct Example {
     file: &'static str,
     text: &'static str,
+    /// Files beside it that belong to it.
+    beside: &'static [(&'static str, &'static str)],
+    /// Answers that are played instead of a model's, where the small one is too small.
+    script: Option<&'static str>,
     inputs: fn(&str) -> Value,
 }
 
-const EXAMPLES: [Example; 3] = [
+/// The model that the demo asks.
+const SMALL: &str = "a model of 135 million parameters";
+
+/// A file of the examples, built in under its own name.
+macro_rules! example {
+    ($file:literal) => {
+        ($file, include_str!(concat!("../../../../", $file)))
+    };
+}
+
+const EXAMPLES: [Example; 5] = [
     Example {
         file: "examples/flow/summarize-page.json",
         text: include_str!("../../../../examples/flow/summarize-page.json"),
+        beside: &[],
+        script: None,
         inputs: |base| Value::map([("url", Value::from(format!("{base}/lamp.html")))]),
     },
     Example {
         file: "examples/flow/weather-report.json",
         text: include_str!("../../../../examples/flow/weather-report.json"),
+        beside: &[],
+        script: None,
         inputs: |base| Value::map([("base", Value::from(base))]),
     },
     Example {
         file: "examples/steps/review-document.json",
         text: include_str!("../../../../examples/steps/review-document.json"),
+        beside: &[],
+        script: None,
         inputs: |_| include_str!("../../../../examples/site/review.txt").into(),
+    },
+    Example {
+        file: "examples/pipeline/analyse-review.json",
+        text: include_str!("../../../../examples/pipeline/analyse-review.json"),
+        beside: &[
+            example!("examples/pipeline/blocks/count_words.json"),
+            example!("examples/pipeline/blocks/sentiment.json"),
+            example!("examples/pipeline/blocks/topic.json"),
+            example!("examples/pipeline/blocks/report.json"),
+        ],
+        script: None,
+        inputs: |_| Value::map::<&str>([]),
+    },
+    Example {
+        file: "examples/graph/helpdesk.json",
+        text: include_str!("../../../../examples/graph/helpdesk.json"),
+        beside: &[
+            example!("examples/graph/agents/triage/jsonSchema.json"),
+            example!("examples/graph/agents/triage/systemPrompt.md"),
+            example!("examples/graph/agents/orders/jsonSchema.json"),
+            example!("examples/graph/agents/orders/systemPrompt.md"),
+            example!("examples/graph/agents/refunds/jsonSchema.json"),
+            example!("examples/graph/agents/refunds/systemPrompt.md"),
+        ],
+        script: Some(include_str!("../../../../examples/graph/helpdesk.script.json")),
+        inputs: |_| Value::map([("message", "Where is my order 4711?".into())]),
     },
 ];
 
@@ -48,6 +95,7 @@ pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
     let mut config = Config::load(global)?;
     let address = serve().await?;
     config.egress.allow.push(address.clone());
+    config.tools_base = Some(format!("http://{address}"));
     config.default_model.value = Some(arguments.model.clone());
     eprintln!("Model: {}. The pages come from this demo ({address}).", arguments.model);
     if arguments.model.starts_with("local:") {
@@ -78,13 +126,23 @@ struct Row {
 }
 
 async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Result<Row, Failure> {
-    let files = [(example.file.to_owned(), example.text.as_bytes().to_vec())].into();
-    let compiled = compile(example.file, &Sources { files, source_bytes: u64::MAX, ..Sources::default() }, None);
+    let all = example.beside.iter().copied().chain([(example.file, example.text)]);
+    let files: BTreeMap<String, Vec<u8>> =
+        all.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect();
+    let tools_base = app.config.tools_base.clone();
+    let sources = Sources { files: files.clone(), tools_base, source_bytes: u64::MAX, ..Sources::default() };
+    let compiled = compile(example.file, &sources, None);
     let Some(plan) = compiled.plan.map(Arc::new) else {
         let why = compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
         return Err(Failure::usage(format!("{} does not compile: {why}", example.file)));
     };
-    let bundle = app.bundle(example.file, example.text.to_owned(), plan.format)?;
+    let mut bundle = app.bundle(example.file, &files, plan.format)?;
+    if let Some(script) = example.script {
+        eprintln!("The answers here are played from a script: {} is too small for this.", SMALL);
+        let file = app.store.folder().join("demo.script.json");
+        std::fs::write(&file, script).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+        bundle.model = Some(format!("scripted:{}", file.display()));
+    }
     let engine = app.engine(&bundle)?;
     let start = Start {
         plan: plan.clone(),
@@ -92,7 +150,7 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
         inputs: (example.inputs)(base),
         owner: "local".to_owned(),
         agent: None,
-        limits: app.config.limits.clone(),
+        limits: app.config.limits.within(&plan.limits),
         depth: 0,
         id: None,
     };
@@ -122,6 +180,10 @@ async fn serve() -> Result<String, Failure> {
     let page = |kind: &'static str, text: &'static str| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     let router = Router::new()
         .route("/lamp.html", page("text/html; charset=utf-8", include_str!("../../../../examples/site/lamp.html")))
+        .route(
+            "/orders/status",
+            post(|| async { ([(CONTENT_TYPE, "application/json")], r#"{"order":"4711","state":"on its way"}"#) }),
+        )
         .route("/weather.json", page("application/json", include_str!("../../../../examples/site/weather.json")));
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;

@@ -17,9 +17,9 @@ struct Finding {
     origin: String,
 }
 
-pub(crate) fn doctor(global: &Global) -> Outcome {
+pub(crate) async fn doctor(global: &Global) -> Outcome {
     let config = Config::load(global)?;
-    let findings = [settings(&config), machine(), parts(&config)].concat();
+    let findings = [settings(&config), machine(), parts(&config), sandbox(&config).await].concat();
     if global.json {
         let list: Vec<_> = findings
             .iter()
@@ -34,7 +34,7 @@ pub(crate) fn doctor(global: &Global) -> Outcome {
         for finding in &findings {
             let sign = if finding.is_fine { "✓" } else { "✗" };
             let origin = if finding.origin.is_empty() { String::new() } else { format!("  ({})", finding.origin) };
-            println!("{sign} {:<16} {}{origin}", finding.name, finding.value);
+            println!("{sign} {:<18} {}{origin}", finding.name, finding.value);
         }
     }
     Ok(u8::from(findings.iter().any(|finding| !finding.is_fine)))
@@ -71,6 +71,16 @@ fn machine() -> Vec<Finding> {
         Err(problem) => Finding { is_fine: false, ..fine("processor", problem, "") },
     };
     vec![processor]
+}
+
+/// Whether untrusted code can run here, by starting some.
+async fn sandbox(config: &Config) -> Vec<Finding> {
+    let available = app::sandbox(config).available().await;
+    let row = |name: &str, result: Result<String, String>| match result {
+        Ok(how) => fine(name, how, ""),
+        Err(missing) => Finding { is_fine: false, ..fine(name, missing, "") },
+    };
+    vec![row("javascript sandbox", available.script), row("python sandbox", available.python)]
 }
 
 fn parts(config: &Config) -> Vec<Finding> {

@@ -1,13 +1,16 @@
 //! The commands. Each gives an exit code; errors are written here, once, in the same way.
 
+mod chat;
 mod check;
 mod demo;
 mod doctor;
 mod explain;
+mod graph;
 mod models;
 mod resume;
 mod run;
 mod runs;
+mod user;
 
 use clap::CommandFactory as _;
 use flowloom_core::value::Value;
@@ -50,8 +53,11 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Models { command: ModelsCommand::Pull } => models::pull(&global).await,
         Command::Import { file, out } => explain::import(&file, out.as_deref()),
         Command::Schema { format } => explain::schema(&format),
+        Command::Chat(arguments) => chat::chat(&global, arguments).await,
+        Command::Graph(arguments) => graph::graph(&global, &arguments),
+        Command::User { command } => user::user(&global, command).await,
         Command::Explain { code } => explain::explain(&global, &code),
-        Command::Doctor => doctor::doctor(&global),
+        Command::Doctor => doctor::doctor(&global).await,
         Command::Demo(arguments) => demo::demo(&global, arguments).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "flowloom", &mut std::io::stdout());

@@ -11,29 +11,28 @@ use flowloom_runtime::{Engine, Outcome as RunOutcome, Run, Start};
 
 use super::print;
 use crate::app::{App, Opened};
+use crate::bundle::Bundle;
 use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::config::Config;
 use crate::failure::Outcome;
-use crate::source::{self, Source};
+use crate::source::{self, Reading, Source};
 use crate::{inputs, progress, report};
 
 pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     let mut config = Config::load(global)?;
     choose_model(&mut config, &arguments.model);
     let format = source::format(arguments.format.as_deref())?;
-    let functions: Vec<String> = config.functions.keys().cloned().collect();
-    let source = source::load(&arguments.file, &functions, config.limits.source_bytes, format);
+    let reading = Reading { config: &config, format, lenient: arguments.lenient };
+    let source = source::load(&arguments.file, &reading);
     eprint!("{}", source::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
-    let mut limits = config.limits.clone();
+    let mut limits = config.limits.within(&plan.limits);
     if let Some(budget) = &arguments.budget {
         inputs::budget(budget, &mut limits)?;
     }
     let given = inputs::read(&plan, &arguments.input_values, arguments.input.as_deref())?;
     let app = App::open(config)?;
-    let text = String::from_utf8_lossy(&source.bytes).into_owned();
-    let mut bundle = app.bundle(&source.name, text, plan.format)?;
-    bundle.files.extend(source.included);
+    let bundle = Bundle { lenient: arguments.lenient, ..app.bundle(&source.name, &source.files, plan.format)? };
     let engine = app.engine(&bundle)?;
     let plan = Arc::new(plan);
     let start = Start {
@@ -63,7 +62,7 @@ pub(super) fn choose_model(config: &mut Config, models: &[String]) {
     }
 }
 
-fn refuse(global: &Global, source: &Source) -> u8 {
+pub(super) fn refuse(global: &Global, source: &Source) -> u8 {
     let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
     if let (true, Some(first)) = (global.json, errors.first()) {
         let format = source.compiled.format.map(flowloom_core::plan::Format::name);
@@ -76,6 +75,26 @@ fn refuse(global: &Global, source: &Source) -> u8 {
 
 /// Drives a run to where it ends or waits, showing it, and prints what came of it; the exit code.
 pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine, run: Run, plan: &Plan) -> u8 {
+    match driven(global, output, engine, run).await {
+        Some(outcome) => conclude(global, output, plan, &outcome),
+        None => 1,
+    }
+}
+
+/// The same, giving the outcome; `None` if there is none.
+pub(super) async fn drive(
+    global: &Global,
+    output: &OutputArgs,
+    engine: &Engine,
+    run: Run,
+    plan: &Plan,
+) -> Option<RunOutcome> {
+    let outcome = driven(global, output, engine, run).await?;
+    conclude(global, output, plan, &outcome);
+    Some(outcome)
+}
+
+async fn driven(global: &Global, output: &OutputArgs, engine: &Engine, run: Run) -> Option<RunOutcome> {
     let id = run.id();
     let shown = progress::follow(run.subscribe(), engine.journal().clone(), id, output, global.json);
     let shown = tokio::spawn(shown);
@@ -95,12 +114,12 @@ pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine
         Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("error: the run's task ended unexpectedly ({error}); flowloom resume {id} goes on with it");
-            return 1;
+            return None;
         }
     };
     // The last lines; an error would only say that showing them failed.
     let _ = shown.await;
-    conclude(global, output, plan, &outcome)
+    Some(outcome)
 }
 
 /// Prints what came of a run; the exit code.

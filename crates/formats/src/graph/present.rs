@@ -1,8 +1,9 @@
 //! A graph's own result: `{messages, final_text, next, node_trace, end_reason}` (docs/formats/graph.md).
 
 use flowloom_core::code::Code;
+use flowloom_core::expr::Expr;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Kind, Machine, Plan, Step};
+use flowloom_core::plan::{Edge, Kind, Machine, Plan, Step};
 use flowloom_core::request::{Message, Role};
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
@@ -48,6 +49,10 @@ fn trace<'a>(machine: &'a Machine, state: &'a RunState) -> Vec<(&'a Step, &'a St
         .collect()
 }
 
+fn holds(edge: &Edge) -> bool {
+    edge.condition == Some(Expr::Constant(true.into()))
+}
+
 /// The node of a path that is one visit of a node, not of what lies below it.
 fn visited(path: &Path) -> Option<&str> {
     let (key, visit) = path.as_str().strip_prefix('/')?.split_once('#')?;
@@ -66,9 +71,9 @@ fn end_reason(machine: &Machine, last: Option<&Step>, state: &RunState, next: &V
         return Some("END");
     }
     let index = last.and_then(|last| machine.nodes.iter().position(|node| node.key == last.key))?;
-    let mut always = machine.edges.iter().filter(|edge| edge.from == index && edge.condition.is_none());
-    // The last one is ours: it stands for "no edge".
-    Some(if always.clone().count() > 1 && always.any(|edge| edge.to.is_none()) { "always_end" } else { "no_edge" })
+    // An edge without a condition is ours and stands for "no edge"; an ALWAYS edge has one that always holds.
+    let is_always = machine.edges.iter().any(|edge| edge.from == index && edge.to.is_none() && holds(edge));
+    Some(if is_always { "always_end" } else { "no_edge" })
 }
 
 /// Two nodes that the end of the trace goes back and forth between.

@@ -144,26 +144,33 @@ fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
         NodeType::Agent => {
             let none = Expr::Constant(Value::list(Vec::new()));
             let calls = Expr::Not(Box::new(Expr::Equals(Box::new(output("tool_calls")), Box::new(none))));
-            let executor = own.iter().find(|edge| edge.to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor));
+            let executor =
+                own.iter().find(|found| found.to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor));
             edges.extend(executor.map(|found| edge(found.to, Some(calls))));
             "next"
         }
         NodeType::Executor => "tool",
         NodeType::Person => "",
     };
+    let is_executor = |to: Option<usize>| to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor);
     for found in &own {
         match found.condition {
-            Condition::Value(value) if !field.is_empty() => {
+            // An agent does not choose the executor; its calls do.
+            Condition::Value(value) if !field.is_empty() && !is_executor(found.to) => {
                 edges.push(edge(found.to, Some(is(output(field), value))));
             }
             _ => {}
         }
     }
     // An agent may end a conversation even where no edge says so.
-    if graph.is_conversational && graph.nodes[index].kind == NodeType::Agent {
+    let has_end = own.iter().any(|found| found.condition == Condition::Value(END));
+    if graph.is_conversational && graph.nodes[index].kind == NodeType::Agent && !has_end {
         edges.push(edge(None, Some(is(output("next"), END))));
     }
-    edges.extend(own.iter().filter(|found| found.condition == Condition::Always).map(|found| edge(found.to, None)));
+    if let Some(found) = own.iter().find(|found| found.condition == Condition::Always) {
+        edges.push(edge(found.to, Some(Expr::Constant(true.into()))));
+        return edges;
+    }
     match graph.nodes[index].kind {
         NodeType::Executor => {
             // Back to whoever called.
@@ -174,11 +181,10 @@ fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
                 edge(Some(to), Some(is(agent, node.name)))
             }));
         }
-        NodeType::Person if !own.iter().any(|found| found.condition == Condition::Always) => {
-            edges.push(edge(Some(graph.entry), None));
-        }
-        NodeType::Agent | NodeType::Person => {}
+        NodeType::Person => edges.push(edge(Some(graph.entry), Some(Expr::Constant(true.into())))),
+        NodeType::Agent => {}
     }
+    // No edge of the definition: the conversation ends by itself.
     edges.push(edge(None, None));
     edges
 }

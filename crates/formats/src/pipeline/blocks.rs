@@ -95,7 +95,8 @@ fn is_block_file(path: &str) -> bool {
 fn check(block: &Value, span: Span, problems: &mut Problems) {
     let text = |key: &str| block.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let Some(id) = text("id") else {
-        problems.error(Code::BlockIncomplete, span, "a block has no \"id\"");
+        problems.error(Code::BlockIncomplete, span, "a block has no \"id\"").help =
+            Some("nodes name a block by its id; give it one".into());
         return;
     };
     if text("category") == Some("trigger") {
@@ -107,7 +108,8 @@ fn check(block: &Value, span: Span, problems: &mut Problems) {
         "llm" => text("prompt_template").is_none().then_some("prompt_template"),
         other => {
             let message = format!("the block {id} has the execution_type {other:?}; there are \"python\" and \"llm\"");
-            problems.error(Code::BlockIncomplete, span, message);
+            problems.error(Code::BlockIncomplete, span, message).help =
+                Some("write it in Python, or as a prompt".into());
             return;
         }
     };

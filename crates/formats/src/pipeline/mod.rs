@@ -164,7 +164,11 @@ impl Compiler<'_> {
             if !inputs.iter().any(|(given, _, _)| *given == name) {
                 let at = Span { start: span.start, length: 1 };
                 let message = format!("the node {node} gives no {name:?}, which the block {} requires", block.id);
-                self.problems.error(Code::InputNotGiven, at, message);
+                let names = inputs.iter().map(|(given, _, _)| given.as_str());
+                self.problems.error(Code::InputNotGiven, at, message).help = Some(match did_you_mean(&name, names) {
+                    Some(meant) => format!("is {meant:?} meant to be it? rename it"),
+                    None => format!("add {name:?} to its inputs"),
+                });
             }
         }
     }
@@ -235,9 +239,14 @@ impl Compiler<'_> {
             let message = format!("{} names no node; there is none called {:?}", reference.source, reference.name);
             let diagnostic = self.problems.error(Code::UnknownNode, span, message);
             let names = rows.iter().map(|row| row.id).chain(RESERVED);
-            if let Some(meant) = did_you_mean(&reference.name, names) {
-                diagnostic.help = Some(format!("did you mean {meant:?}?"));
-            }
+            diagnostic.help = match did_you_mean(&reference.name, names) {
+                Some(meant) => Some(format!("did you mean {meant:?}?")),
+                // What runs are reported as, and what people write for it.
+                None if &*reference.name == "results" => {
+                    Some(format!("leave out \"results.\": {}", reference.source.replacen("results.", "", 1)))
+                }
+                None => None,
+            };
             return;
         };
         let field = reference.path.first().and_then(|segment| match segment {

@@ -3,12 +3,15 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::quantized::gguf_file::Content;
+use flowloom_core::Value;
 use flowloom_core::request::{Message, MessagePart, ToolDeclaration};
 use flowloom_core::thread::Messages;
 
+use super::grammar::{self, Grammars};
 use super::llama::{self, Llama, Session};
 use super::sampler::Sampler;
 use super::template::Template;
@@ -24,6 +27,8 @@ pub(crate) struct Engine {
     weights: Llama,
     vocabulary: Vocabulary,
     template: Template,
+    /// Made for the first answer that needs them: most runs never do.
+    grammars: OnceLock<Option<Grammars>>,
 }
 
 /// What one answer may be.
@@ -34,6 +39,10 @@ pub(crate) struct Wish {
     pub(crate) stops: Vec<String>,
     /// Chooses among likely tokens.
     pub(crate) sampler: Sampler,
+    /// JSON Schema that it must fit.
+    pub(crate) schema: Option<Value>,
+    /// Tools that it may call.
+    pub(crate) tools: Vec<ToolDeclaration>,
 }
 
 /// A finished answer.
@@ -77,7 +86,7 @@ impl Engine {
         let template = Template::new(source.as_deref(), &vocabulary.bos, &vocabulary.eos)?;
         let weights =
             Llama::new(&content, &mut reader).map_err(|error| format!("its weights cannot be read: {error}"))?;
-        Ok(Engine { weights, vocabulary, template })
+        Ok(Engine { weights, vocabulary, template, grammars: OnceLock::new() })
     }
 
     /// The window of a file that is not loaded.
@@ -135,9 +144,13 @@ impl Engine {
         let mut session = self.weights.session(prompt.len() + room);
         let mut scores = self.read(&mut session, prompt, stop)?;
         let mut answer = Answer::new(&wish.stops);
+        let mut held = wish.schema.as_ref().and_then(|schema| self.grammars()?.schema(schema));
         let mut stopped = false;
         let mut count = 0;
         while count < room {
+            if let Some(held) = &mut held {
+                held.mask(&mut scores);
+            }
             let token = wish.sampler.next(&mut scores);
             if self.vocabulary.ends.contains(&token) {
                 break;
@@ -147,13 +160,25 @@ impl Engine {
                 return Err(Silence::Stopped);
             }
             stopped = answer.push(self.vocabulary.bytes(token), show);
-            if stopped || count == room {
+            let is_complete = held.as_mut().is_some_and(|held| held.take(token));
+            if is_complete && !wish.tools.is_empty() {
+                stopped = answer.push(grammar::CALL_END.as_bytes(), show);
+            }
+            if stopped || is_complete || count == room {
                 break;
+            }
+            if held.is_none() && !wish.tools.is_empty() && answer.ends_with(grammar::CALL) {
+                held = self.grammars().and_then(|grammars| grammars.call(&wish.tools));
             }
             scores = self.weights.forward(&mut session, &[token])?;
         }
         let text = answer.finish(stopped, show);
         Ok(Spoken { text, input_tokens: prompt.len(), output_tokens: count })
+    }
+
+    fn grammars(&self) -> Option<&Grammars> {
+        let make = || Grammars::new(&self.vocabulary.words(), *self.vocabulary.ends.first()?);
+        self.grammars.get_or_init(make).as_ref()
     }
 
     /// Takes in the prompt and gives the scores of the token after it.
@@ -166,5 +191,20 @@ impl Engine {
             scores = self.weights.forward(session, chunk)?;
         }
         Ok(scores)
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    pub(crate) fn call_grammar(&self, tools: &[ToolDeclaration]) -> Option<grammar::Held> {
+        self.grammars()?.call(tools)
+    }
+
+    pub(crate) fn vocabulary_size(&self) -> usize {
+        self.vocabulary.words().len()
+    }
+
+    pub(crate) fn bytes_of(&self, token: u32) -> &[u8] {
+        self.vocabulary.bytes(token)
     }
 }

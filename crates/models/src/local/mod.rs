@@ -2,6 +2,7 @@
 //! each file once and lets one call at a time use it; how a model computes is `engine`.
 
 mod engine;
+mod grammar;
 mod llama;
 mod matrix;
 mod sampler;
@@ -130,6 +131,8 @@ fn answer(
         max_tokens: options.max_tokens.map_or(DEFAULT_MAX_TOKENS as usize, |most| most as usize),
         stops: options.stop.clone(),
         sampler: Sampler::new(options.temperature.unwrap_or(0.0), options.top_p.unwrap_or(DEFAULT_TOP_P), seed),
+        schema: request.schema.clone().filter(|_| request.tools.is_empty()),
+        tools: request.tools.clone(),
     };
     let mut show = |text: &str| {
         if !stop.load(Ordering::Relaxed) {
@@ -205,7 +208,8 @@ pub fn measure(file: &Path, words: usize, max_tokens: usize) -> Result<Speed, St
     let messages = vec![flowloom_core::request::Message::new(flowloom_core::request::Role::User, question)].into();
     let prompt = engine.prompt(&messages, &[]).map_err(silent)?;
     let stop = AtomicBool::new(false);
-    let wish = Wish { max_tokens, stops: Vec::new(), sampler: Sampler::new(0.0, 1.0, 0) };
+    let sampler = Sampler::new(0.0, 1.0, 0);
+    let wish = Wish { max_tokens, stops: Vec::new(), sampler, schema: None, tools: Vec::new() };
     let start = std::time::Instant::now();
     let mut first = None;
     let mut show = |_: &str| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use flowloom_core::request::{GenerateOptions, Message, Purpose, Role};
+use flowloom_core::request::{GenerateOptions, Message, Purpose, Role, ToolDeclaration};
 use flowloom_core::{Path as StepPath, RunId, Value};
 use flowloom_runtime::effects::Deltas;
 
@@ -137,4 +137,43 @@ fn written_tool_calls_are_read() {
     let calls = tool_calls(text);
     assert_eq!((calls.len(), calls[0].name.as_str()), (1, "add"));
     assert_eq!(calls[0].arguments, Value::map([("a", 1.into())]));
+}
+
+#[tokio::test]
+async fn an_answer_is_held_to_its_schema_and_a_call_to_its_tool() {
+    let Some(local) = cached() else { return };
+    let schema = json::parse_value(
+        r#"{"type": "object", "properties": {"mood": {"enum": ["glad", "sad"]}, "score": {"type": "integer", "minimum": 0, "maximum": 9}},
+            "required": ["mood", "score"], "additionalProperties": false}"#,
+    )
+    .unwrap();
+    let request = GenerateRequest {
+        schema: Some(schema),
+        ..request("Tell me a story about a lighthouse.", GenerateOptions::default())
+    };
+    let answer = ask(&local, &request).await.0.unwrap();
+    let value = json::parse_value(answer.text.as_deref().unwrap_or_default()).expect("JSON");
+    assert!(["glad", "sad"].contains(&value.get("mood").and_then(Value::as_str).unwrap_or_default()), "{value:?}");
+    assert!(value.get("score").and_then(Value::as_i64).is_some_and(|score| (0..=9).contains(&score)), "{value:?}");
+    let parameters = json::parse_value(
+        r#"{"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}}, "required": ["city"], "additionalProperties": false}"#,
+    );
+    let tool =
+        ToolDeclaration { name: "weather".into(), description: "The weather.".into(), parameters: parameters.unwrap() };
+    let engine = Engine::load(&local.file(pull::NAME).unwrap()).unwrap();
+    // The model itself seldom calls anything; from the mark on it cannot but call rightly.
+    let mut held = engine.call_grammar(&[tool]).expect("a grammar");
+    let mut text = Vec::new();
+    for _ in 0..200 {
+        let mut scores = vec![0.0; engine.vocabulary_size()];
+        held.mask(&mut scores);
+        let token = scores.iter().position(|score| *score == 0.0).unwrap() as u32;
+        text.extend_from_slice(engine.bytes_of(token));
+        if held.take(token) {
+            break;
+        }
+    }
+    let call = json::parse_value(&String::from_utf8_lossy(&text)).expect("JSON");
+    assert_eq!(call.get("name").and_then(Value::as_str), Some("weather"));
+    assert!(call.get("arguments").and_then(|arguments| arguments.get("city")).is_some(), "{call:?}");
 }

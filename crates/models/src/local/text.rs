@@ -26,6 +26,14 @@ impl Answer {
         stop.is_some()
     }
 
+    /// Whether the answer so far ends with `end`, shown or not.
+    pub(crate) fn ends_with(&self, end: &str) -> bool {
+        match end.strip_suffix(self.held.as_str()) {
+            Some(start) => self.text.ends_with(start),
+            None => self.held.ends_with(end),
+        }
+    }
+
     /// Ends the answer: what was held back is shown after all.
     pub(crate) fn finish(mut self, stopped: bool, show: &mut dyn FnMut(&str)) -> String {
         if !stopped {

@@ -84,6 +84,15 @@ impl Vocabulary {
         self.bytes.get(token as usize).and_then(Option::as_deref).unwrap_or_default()
     }
 
+    /// The bytes of every token, for grammars; those of special tokens are marked as no text.
+    pub(crate) fn words(&self) -> Vec<Vec<u8>> {
+        let marked = |id: usize| {
+            let name = self.tokenizer.id_to_token(u32::try_from(id).unwrap_or(u32::MAX)).unwrap_or_default();
+            [&[0xff], name.as_bytes()].concat()
+        };
+        self.bytes.iter().enumerate().map(|(id, bytes)| bytes.clone().unwrap_or_else(|| marked(id))).collect()
+    }
+
     /// `text` with every special token in it taken apart by a space, so that data cannot pose as another speaker.
     pub(crate) fn defuse(&self, text: &str) -> String {
         let mut text = text.to_owned();

@@ -42,6 +42,7 @@ fn a_body_says_only_what_was_asked() {
             top_p: Some(0.9),
             seed: Some(1),
             stop: vec!["x".into()],
+            ..GenerateOptions::default()
         },
         ..request()
     };

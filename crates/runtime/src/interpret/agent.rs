@@ -17,7 +17,8 @@ impl Interpreter {
         for round in 0u32.. {
             request.tools = if round < agent.max_rounds { offered.clone() } else { Vec::new() };
             let turn = place.at(place.path.child(&Key::nth("turn", 1)).iteration(u64::from(round)));
-            let output = self.attempts(&step.policy, &turn, || Ok(Request::Generate(request.clone()))).await?;
+            let output =
+                self.attempts(&step.policy, &turn, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             let (text, calls) = read_answer(output);
             if calls.is_empty() {
                 if let Some(thread) = &agent.generate.thread {

@@ -6,14 +6,13 @@ use flowloom_core::json;
 use flowloom_core::plan::Block;
 use flowloom_core::render::{self, Style};
 use flowloom_core::template::{Missing, TextRules};
-use flowloom_core::value::{Map, Value};
+use flowloom_core::value::Value;
+
+use crate::schema::complaints;
 
 /// How inputs become text in a prompt: what is not text is JSON, and what is not an input stays as it is written.
 pub(super) const PROMPT_RULES: TextRules =
     TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::Json, keeps_type: false };
-
-/// Complaints of one check that are told.
-const MOST_COMPLAINTS: usize = 5;
 
 /// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text
 /// where text is wanted, and missing ones take their default (docs/formats/pipeline.md).
@@ -72,27 +71,8 @@ pub(super) fn problem(block: &Block, output: Option<&Value>) -> Option<StepError
             Value::String(text) => text.to_string(),
             other => render::json(other),
         };
-        return Some(StepError::new(Code::BlockFailed, message));
+        return Some(StepError::new(Code::BlockError, message));
     }
     let complaints = complaints(block.output_schema.as_ref()?, output)?;
     Some(StepError::new(Code::BlockOutput, format!("the output does not fit the block: {complaints}")))
-}
-
-/// What keeps `value` from matching `schema`; a schema that cannot be read holds nothing back.
-fn complaints(schema: &Value, value: &Value) -> Option<String> {
-    let is_empty = schema.as_map().is_none_or(Map::is_empty);
-    if is_empty {
-        return None;
-    }
-    let (schema, value) = (serde_json::to_value(schema).ok()?, serde_json::to_value(value).ok()?);
-    let validator = jsonschema::validator_for(&schema).ok()?;
-    let complaints: Vec<_> = validator
-        .iter_errors(&value)
-        .take(MOST_COMPLAINTS)
-        .map(|error| match error.instance_path().to_string() {
-            path if path.is_empty() => error.to_string(),
-            path => format!("{path}: {error}"),
-        })
-        .collect();
-    (!complaints.is_empty()).then(|| complaints.join("; "))
 }

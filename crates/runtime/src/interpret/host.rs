@@ -71,7 +71,7 @@ impl Host for BlockHost<'_> {
                 options: GenerateOptions::default(),
                 purpose: Purpose::Step,
             };
-            let output = self.ask("generate", Request::Generate(request)).await?;
+            let output = self.ask("generate", Request::Generate(Box::new(request))).await?;
             Ok(Generated { text: output.as_str().map(str::to_owned), ..Generated::default() })
         })
     }

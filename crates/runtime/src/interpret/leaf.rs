@@ -194,7 +194,7 @@ impl Interpreter {
 
     fn request(&self, kind: &Kind, env: &Env, place: &Place) -> Result<Request, StepError> {
         match kind {
-            Kind::Generate(generate) => Ok(Request::Generate(self.generate_request(generate, env, place)?.0)),
+            Kind::Generate(generate) => Ok(Request::Generate(Box::new(self.generate_request(generate, env, place)?.0))),
             Kind::Http(spec) => Ok(Request::Http(spec.request(env, place.text)?)),
             Kind::Scrape(scrape) => self.scrape_request(scrape, env, place),
             Kind::Call(call) => Ok(Request::Call(call_request(call, env, place)?)),
@@ -235,7 +235,7 @@ impl Interpreter {
                 let mut inner = env.clone();
                 inner.locals.push(("inputs".into(), inputs));
                 let place = Place { text: block::PROMPT_RULES, ..place.clone() };
-                Ok(Request::Generate(self.generate_request(generate, &inner, &place)?.0))
+                Ok(Request::Generate(Box::new(self.generate_request(generate, &inner, &place)?.0)))
             }
         }
     }
@@ -356,7 +356,7 @@ impl Interpreter {
             let purpose = Purpose::Summary { characters, part: index, parts: parts.len() };
             let request = summary_request(&model, part, purpose, window);
             let at = place.at(place.path.child(&Key::nth("summary", 1)).iteration(index as u64));
-            let output = self.attempts(&step.policy, &at, || Ok(Request::Generate(request.clone()))).await?;
+            let output = self.attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             notes.extend(output.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned));
         }
         Ok(Some(notes.join("\n")))

@@ -31,7 +31,7 @@ impl Interpreter {
         let retries = turn.router.as_ref().map_or(0, |router| router.retries);
         for round in 0..=retries {
             let at = place.at(place.path.child(&Key::nth("turn", 1)).iteration(u64::from(round)));
-            let output = self.attempts(&step.policy, &at, || Ok(Request::Generate(request.clone()))).await?;
+            let output = self.attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             let (text, asked) = read_answer(output);
             let text = text.unwrap_or_default();
             let (routes, calls) = split(turn.router.as_ref(), asked);

@@ -1,0 +1,123 @@
+//! Untrusted code: what a locked-down process costs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::plan::EffectClass;
+use flowloom_core::request::{Generated, Message, PythonRequest, ScriptRequest};
+use flowloom_core::{http, json};
+use flowloom_runtime::effects::{Code, Context, Deltas, Host, Reply};
+use flowloom_sandbox::{Sandbox, SandboxConfig};
+
+use crate::Failure;
+use crate::measure::{Row, Sample};
+
+/// Evaluations of one repetition.
+const EVALUATIONS: usize = 200;
+const REPETITIONS: usize = 21;
+
+/// An expression in a waiting worker, a block in a new interpreter, and one in an interpreter that waits.
+pub(crate) async fn sandbox() -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    let warm = Sandbox::new(config());
+    let available = warm.available().await;
+    available.script?;
+    let script = Sample::of(scripts(&warm).await?);
+    let row = Row::new("sandbox", "expression, per evaluation", EVALUATIONS).measured(script, None, EVALUATIONS);
+    let value = row.per_unit();
+    rows.push(row.at_most(value, 200.0, "µs"));
+    if available.python.is_err() {
+        return Ok(rows);
+    }
+    let mut config = config();
+    config.python.warm = 0;
+    let cold = Sandbox::new(config);
+    cold.available().await.python?;
+    // The first one waits since it was found out that it works.
+    block(&cold).await?;
+    for (what, sandbox, pause, bound) in [
+        ("block in a new interpreter", &cold, Duration::ZERO, 60.0),
+        ("block in an interpreter that waits", &warm, Duration::from_millis(200), 10.0),
+    ] {
+        let mut times = Vec::new();
+        for _ in 0..REPETITIONS {
+            times.push(block(sandbox).await?);
+            tokio::time::sleep(pause).await;
+        }
+        let sample = Sample::of(times);
+        let row = Row::new("sandbox", what, 1).measured(sample, None, 1);
+        rows.push(row.at_most(sample.median * 1e3, bound, "ms"));
+    }
+    Ok(rows)
+}
+
+fn config() -> SandboxConfig {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let interpreters = std::env::split_paths(&path).map(|folder| folder.join("python3")).filter(|path| path.exists());
+    SandboxConfig::new("/proc/self/exe", interpreters.collect::<Vec<PathBuf>>())
+}
+
+async fn scripts(sandbox: &Sandbox) -> Result<Vec<f64>, Failure> {
+    let items = json::parse_value(r#"[{"name":"a"},{"name":"b"},{"name":"c"}]"#).map_err(|error| error.message)?;
+    let request = ScriptRequest {
+        source: "items.map((item) => item.name).join(', ')".into(),
+        names: vec![("items".into(), Some(items))],
+        now_ms: 0,
+        seed: 0,
+    };
+    let mut times = Vec::new();
+    for _ in 0..REPETITIONS {
+        let since = Instant::now();
+        for _ in 0..EVALUATIONS {
+            sandbox.script(&request, &context()).await?;
+        }
+        times.push(since.elapsed().as_secs_f64());
+    }
+    Ok(times)
+}
+
+/// The seconds of one block.
+async fn block(sandbox: &Sandbox) -> Result<f64, Failure> {
+    let request = PythonRequest {
+        source: "async def execute(inputs, context):\n    return {'n': math.floor(2.5)}\n".into(),
+        inputs: json::parse_value("{}").map_err(|error| error.message)?,
+        user: Default::default(),
+        memory: Default::default(),
+        class: EffectClass::AtLeastOnce,
+    };
+    let since = Instant::now();
+    sandbox.python(&request, &Nobody, &context()).await?;
+    Ok(since.elapsed().as_secs_f64())
+}
+
+fn context() -> Context {
+    Context {
+        run: RunId::new(0, [0; 10]),
+        path: Path::root(),
+        attempt: 1,
+        owner: "local".into(),
+        agent: None,
+        depth: 0,
+        deltas: Arc::new(Nobody),
+    }
+}
+
+/// Nobody listens, and nobody answers: these blocks ask for nothing.
+struct Nobody;
+
+impl Deltas for Nobody {
+    fn push(&self, _path: &Path, _attempt: u32, _text: &str) {}
+}
+
+impl Host for Nobody {
+    fn http<'a>(&'a self, _request: http::HttpRequest) -> Reply<'a, http::HttpReply> {
+        Box::pin(std::future::pending())
+    }
+
+    fn generate<'a>(&'a self, _messages: Vec<Message>) -> Reply<'a, Generated> {
+        Box::pin(std::future::pending())
+    }
+}

@@ -1,0 +1,289 @@
+//! Draws a plan: as text, Mermaid, Graphviz or SVG. A picture of what can follow what, whatever format it came from.
+
+use std::fmt::Write as _;
+
+use flowloom_core::expr::Expr;
+use flowloom_core::plan::{Dag, Kind, Machine, Plan, Step};
+use flowloom_core::render;
+use flowloom_core::value::Value;
+
+/// What a drawing is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Style {
+    /// Lines of text
+    Text,
+    /// A Mermaid flowchart
+    Mermaid,
+    /// Graphviz
+    Dot,
+    /// A picture
+    Svg,
+}
+
+/// Boxes and arrows.
+#[derive(Default)]
+struct Picture {
+    nodes: Vec<Node>,
+    arrows: Vec<Arrow>,
+}
+
+struct Node {
+    title: String,
+    kind: &'static str,
+}
+
+struct Arrow {
+    from: usize,
+    /// `None` is the end.
+    to: Option<usize>,
+    label: String,
+}
+
+/// A part of the picture: where arrows enter it, and what they leave from, with the label of the way out.
+#[derive(Default)]
+struct Part {
+    entries: Vec<usize>,
+    exits: Vec<(usize, String)>,
+}
+
+/// Draws `plan`.
+pub(crate) fn draw(plan: &Plan, style: Style) -> Result<String, String> {
+    let mut picture = Picture::default();
+    let whole = picture.step(&plan.root);
+    for (from, label) in whole.exits {
+        picture.arrows.push(Arrow { from, to: None, label });
+    }
+    match style {
+        Style::Text => Ok(picture.text(plan)),
+        Style::Mermaid => Ok(picture.mermaid()),
+        Style::Dot => Ok(picture.dot(&plan.name)),
+        Style::Svg => picture.svg(&plan.name),
+    }
+}
+
+impl Picture {
+    fn add(&mut self, step: &Step) -> Part {
+        let kind = step.kind.name();
+        let title = if step.title.is_empty() { step.key.as_str().to_owned() } else { step.title.clone() };
+        self.nodes.push(Node { title, kind });
+        let at = self.nodes.len() - 1;
+        Part { entries: vec![at], exits: vec![(at, String::new())] }
+    }
+
+    fn step(&mut self, step: &Step) -> Part {
+        match &step.kind {
+            Kind::Sequence(steps) => self.chain(steps),
+            Kind::Scoped(scoped) => self.chain(&scoped.body),
+            Kind::Subflow(subflow) => self.step(&subflow.plan.root),
+            Kind::Parallel(members) => {
+                let parts: Vec<Part> = members.iter().map(|member| self.step(member)).collect();
+                beside(parts)
+            }
+            Kind::Dag(dag) => self.dag(dag),
+            Kind::Machine(machine) => self.machine(machine),
+            Kind::Loop(looped) => {
+                let body = self.step(&looped.body);
+                for (from, _) in &body.exits {
+                    self.connect_one(*from, &body.entries, "again");
+                }
+                body
+            }
+            Kind::Branch { arms, otherwise } => self.branch(step, arms, otherwise.as_deref()),
+            Kind::Return(inner) => {
+                let part = self.step(inner);
+                for (from, label) in part.exits {
+                    self.arrows.push(Arrow { from, to: None, label });
+                }
+                Part { entries: part.entries, exits: Vec::new() }
+            }
+            // What is only said shows in what is asked after it.
+            Kind::Say(_) => Part::default(),
+            _ => self.add(step),
+        }
+    }
+
+    fn chain(&mut self, steps: &[Step]) -> Part {
+        let mut whole = Part::default();
+        for step in steps {
+            let part = self.step(step);
+            if part.entries.is_empty() {
+                continue;
+            }
+            if whole.entries.is_empty() {
+                whole.entries.clone_from(&part.entries);
+            }
+            self.connect(&whole.exits, &part.entries);
+            whole.exits = part.exits;
+            // A step with a condition can be passed by.
+            if step.condition.is_some() {
+                whole.exits.extend(part.entries.iter().map(|at| (*at, "skipped".to_owned())));
+            }
+        }
+        whole
+    }
+
+    fn branch(&mut self, step: &Step, arms: &[(Expr, Step)], otherwise: Option<&Step>) -> Part {
+        let mut whole = self.add(step);
+        let choice = whole.entries[0];
+        whole.exits.clear();
+        for (condition, arm) in arms {
+            let part = self.step(arm);
+            self.connect_one(choice, &part.entries, &label(condition));
+            whole.exits.extend(part.exits);
+        }
+        match otherwise {
+            Some(otherwise) => {
+                let part = self.step(otherwise);
+                self.connect_one(choice, &part.entries, "else");
+                whole.exits.extend(part.exits);
+            }
+            None => whole.exits.push((choice, "else".to_owned())),
+        }
+        whole
+    }
+
+    fn dag(&mut self, dag: &Dag) -> Part {
+        let parts: Vec<Part> = dag.nodes.iter().map(|node| self.step(&node.step)).collect();
+        let mut whole = Part::default();
+        let mut is_needed = vec![false; parts.len()];
+        for (index, node) in dag.nodes.iter().enumerate() {
+            if node.needs.is_empty() {
+                whole.entries.extend(&parts[index].entries);
+            }
+            for need in &node.needs {
+                is_needed[*need] = true;
+                self.connect(&parts[*need].exits, &parts[index].entries);
+            }
+        }
+        let last = parts.into_iter().zip(is_needed).filter(|(_, is_needed)| !is_needed);
+        whole.exits = last.flat_map(|(part, _)| part.exits).collect();
+        whole
+    }
+
+    fn machine(&mut self, machine: &Machine) -> Part {
+        let parts: Vec<Part> = machine.nodes.iter().map(|node| self.add(node)).collect();
+        let mut whole = Part { entries: parts[machine.entry].entries.clone(), exits: Vec::new() };
+        for edge in &machine.edges {
+            let label = edge.condition.as_ref().map(label).unwrap_or_default();
+            let from = parts[edge.from].entries[0];
+            match edge.to {
+                Some(to) => self.connect_one(from, &parts[to].entries, &label),
+                None => whole.exits.push((from, label)),
+            }
+        }
+        whole
+    }
+
+    fn connect(&mut self, exits: &[(usize, String)], entries: &[usize]) {
+        for (from, label) in exits {
+            self.connect_one(*from, entries, label);
+        }
+    }
+
+    fn connect_one(&mut self, from: usize, entries: &[usize], label: &str) {
+        for to in entries {
+            self.arrows.push(Arrow { from, to: Some(*to), label: label.to_owned() });
+        }
+    }
+
+    fn has_end(&self) -> bool {
+        self.arrows.iter().any(|arrow| arrow.to.is_none())
+    }
+
+    fn text(&self, plan: &Plan) -> String {
+        let mut out = format!("{} ({})\n", plan.name, plan.format.name());
+        for (index, each) in self.nodes.iter().enumerate() {
+            let _ = writeln!(out, "\n{}  {}", each.title, each.kind);
+            for arrow in self.arrows.iter().filter(|arrow| arrow.from == index) {
+                let to = arrow.to.map_or("END", |to| self.nodes[to].title.as_str());
+                let label = if arrow.label.is_empty() { String::new() } else { format!("  [{}]", arrow.label) };
+                let _ = writeln!(out, "  → {to}{label}");
+            }
+        }
+        out
+    }
+
+    fn mermaid(&self) -> String {
+        let clean = |text: &str| text.replace('"', "'").replace(['\n', '\r'], " ");
+        let mut out = "flowchart TD\n".to_owned();
+        for (index, each) in self.nodes.iter().enumerate() {
+            let shape = if each.kind == "branch" { ("{", "}") } else { ("[", "]") };
+            let _ = writeln!(out, "  n{index}{}\"{}\"{}", shape.0, clean(&each.title), shape.1);
+        }
+        if self.has_end() {
+            out.push_str("  END([\"END\"])\n");
+        }
+        for arrow in &self.arrows {
+            let to = arrow.to.map_or_else(|| "END".to_owned(), |to| format!("n{to}"));
+            let label = if arrow.label.is_empty() { String::new() } else { format!("|\"{}\"|", clean(&arrow.label)) };
+            let _ = writeln!(out, "  n{} -->{label} {to}", arrow.from);
+        }
+        out
+    }
+
+    fn dot(&self, name: &str) -> String {
+        let quoted = |text: &str| render::json(&Value::from(text.replace(['\n', '\r'], " ")));
+        let mut out = format!("digraph {} {{\n", quoted(name));
+        for (index, each) in self.nodes.iter().enumerate() {
+            let shape = if each.kind == "branch" { "diamond" } else { "box" };
+            let _ = writeln!(out, "  n{index} [label={} shape={shape}];", quoted(&each.title));
+        }
+        if self.has_end() {
+            out.push_str("  END [label=\"END\" shape=circle];\n");
+        }
+        for arrow in &self.arrows {
+            let to = arrow.to.map_or_else(|| "END".to_owned(), |to| format!("n{to}"));
+            let _ = writeln!(out, "  n{} -> {to} [label={}];", arrow.from, quoted(&arrow.label));
+        }
+        out.push_str("}\n");
+        out
+    }
+
+    fn svg(&self, name: &str) -> Result<String, String> {
+        let dot = self.dot(name);
+        let graph = layout::gv::DotParser::new(&dot).process()?;
+        let mut builder = layout::gv::GraphBuilder::new();
+        builder.visit_graph(&graph);
+        let mut picture = builder.get();
+        let mut writer = layout::backends::svg::SVGWriter::new();
+        picture.do_it(false, false, false, &mut writer);
+        Ok(writer.finalize())
+    }
+}
+
+fn beside(parts: Vec<Part>) -> Part {
+    let mut whole = Part::default();
+    for part in parts {
+        whole.entries.extend(part.entries);
+        whole.exits.extend(part.exits);
+    }
+    whole
+}
+
+/// A condition in a few words.
+fn label(condition: &Expr) -> String {
+    match condition {
+        Expr::Constant(Value::Bool(true)) => "always".to_owned(),
+        Expr::Constant(value) => render::json(value),
+        Expr::Ref(reference) => reference.source.to_string(),
+        Expr::Output => "output".to_owned(),
+        Expr::Field(inner, field) => match &**inner {
+            Expr::Output => field.to_string(),
+            inner => format!("{}.{field}", label(inner)),
+        },
+        Expr::Contains(inner, needle) => format!("{} has {needle:?}", label(inner)),
+        Expr::Equals(left, right) => match &**right {
+            Expr::Constant(Value::String(text)) => format!("{} = {text}", label(left)),
+            right => format!("{} = {}", label(left), label(right)),
+        },
+        // "Not empty" is what a list that is not the empty list is.
+        Expr::Not(inner) => match &**inner {
+            Expr::Equals(left, right) if **right == Expr::Constant(Value::list(Vec::new())) => label(left),
+            inner => format!("not {}", label(inner)),
+        },
+        Expr::All(items) => items.iter().map(label).collect::<Vec<_>>().join(" and "),
+        Expr::Any(items) => items.iter().map(label).collect::<Vec<_>>().join(" or "),
+        Expr::Js(_) => "expression".to_owned(),
+        Expr::Script(script) => script.source.to_string(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Graphs and pipelines as people run them: hand-overs, tools, a person, a chat that goes on later, profiles and memory,
+//! crashes; and drawings of every example.
+
+mod support;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::json;
+use support::{Place, Server, exit};
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+fn path(name: &str) -> String {
+    example(name).to_str().expect("a path").to_owned()
+}
+
+fn script(place: &Place, answers: serde_json::Value) -> String {
+    format!("scripted:{}", place.write("answers.json", &answers.to_string()).display())
+}
+
+fn route(to: &str) -> serde_json::Value {
+    json!({"text": "", "tool_calls": [{"name": "router", "arguments": {"next_node": to}}]})
+}
+
+fn end(text: &str) -> serde_json::Value {
+    json!({"text": text, "tool_calls": [{"name": "end", "arguments": {}}]})
+}
+
+#[test]
+fn a_graph_hands_over_and_calls_its_tool() {
+    let server = Server::start();
+    let place = Place::new(&format!("[tools]\nbase_url = \"http://{}\"\n", server.address));
+    let lookup = json!({"text": "", "tool_calls": [{"name": "order_status", "arguments": {"order": "7"}}]});
+    let model = script(&place, json!([route("Orders"), lookup, end("On its way.")]));
+    let graph = path("graph/helpdesk.json");
+    let (code, told) = place.json(&["run", &graph, "--model", &model, "-i", "message=Where is it?"]);
+    assert_eq!((code, told["output"].as_str()), (0, Some("On its way.")), "{told}");
+    assert_eq!(told["result"]["node_trace"], json!(["Triage", "Orders", "tool_executor", "Orders"]));
+    assert_eq!(told["result"]["end_reason"], "END");
+    assert_eq!(server.counted("/orders/status"), 1);
+    assert_eq!(exit(&place.run(&["replay", "last"])), 0);
+    assert_eq!(server.counted("/orders/status"), 1, "replay sends nothing");
+}
+
+#[test]
+fn a_person_takes_over_and_the_conversation_goes_on() {
+    let place = Place::new("");
+    let model = script(&place, json!([route("human_handoff"), end("Glad to help.")]));
+    let graph = path("graph/helpdesk.json");
+    let (code, told) = place.json(&["run", &graph, "--model", &model, "-i", "message=I want to sue you"]);
+    assert_eq!((code, told["result"]["end_reason"].as_str()), (4, Some("handoff")), "{told}");
+    // A list of answers starts again with the program.
+    script(&place, json!([end("Glad to help.")]));
+    let (code, told) = place.json(&["answer", "last", "Please tell them we call back"]);
+    assert_eq!((code, told["output"].as_str()), (0, Some("Glad to help.")), "{told}");
+    let said: Vec<_> = told["result"]["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
+    assert_eq!(said, ["I want to sue you", "Please tell them we call back", "Glad to help."]);
+}
+
+#[test]
+fn a_chat_goes_on_where_it_ended() {
+    let place = Place::new("");
+    let model = script(&place, json!({"default": end("Yes?")}));
+    let graph = path("graph/helpdesk.json");
+    let talk = |said: &str, more: &[&str]| {
+        let arguments = [&["chat", &graph, "--model", &model], more].concat();
+        let mut command = place.command(&arguments);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+        child.stdin.take().expect("open").write_all(said.as_bytes()).expect("read");
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(exit(&output), 0, "{}", support::stderr(&output));
+        (String::from_utf8_lossy(&output.stdout).into_owned(), support::stderr(&output))
+    };
+    assert_eq!(talk("hello\nagain\n/exit\nnever\n", &[]).0, "Yes?\nYes?\n");
+    assert!(talk("more\n", &[]).1.contains("going on with 4 messages"));
+    assert!(!talk("fresh\n", &["--new"]).1.contains("going on"));
+}
+
+#[test]
+fn a_graph_without_an_end_stops_at_its_step_limit_and_says_why() {
+    let place = Place::new("");
+    let model = script(
+        &place,
+        json!({"match": [{"contains": "You explain refunds", "answer": route("Triage")}], "default": route("Refunds")}),
+    );
+    let graph = path("graph/helpdesk.json");
+    let (code, told) = place.json(&["run", &graph, "--model", &model, "-i", "message=money"]);
+    assert_eq!((code, told["error"]["code"].as_str()), (1, Some("FL1102")), "{told}");
+    assert_eq!(told["result"]["end_reason"], "step_limit");
+    assert_eq!(told["result"]["node_trace"].as_array().map(Vec::len), Some(15));
+    assert_eq!(told["result"]["oscillation"], json!(["Refunds", "Triage"]));
+}
+
+#[test]
+fn a_pipeline_runs_blocks_with_the_users_profile_and_memory() {
+    let place = Place::new("");
+    let model = script(
+        &place,
+        json!({"match": [{"contains": "sentiment", "answer": {"json": {"sentiment": "mixed"}}}], "default": {"json": {"topic": "a lamp"}}}),
+    );
+    assert_eq!(exit(&place.run(&["user", "set", "name=Ada"])), 0);
+    let pipeline = path("pipeline/analyse-review.json");
+    let (code, told) = place.json(&["run", &pipeline, "--model", &model]);
+    let report = "Ada: a mixed review of a lamp, 23 words";
+    assert_eq!((code, told["output"]["report"].as_str()), (0, Some(report)), "{told}");
+    assert_eq!(told["result"]["memory"]["last_report"], report);
+    assert_eq!(told["result"]["status"], "completed");
+    let replayed = place.run(&["replay", "last"]);
+    assert_eq!(exit(&replayed), 0, "{}", support::stderr(&replayed));
+    // What one run kept, the next one reads.
+    place.write(
+        "again.json",
+        r#"{"id": "again", "nodes": [{"id": "n1", "block_id": "memory_read", "inputs": {"key": "last_report"}}]}"#,
+    );
+    let (_, told) = place.json(&["run", "again.json"]);
+    assert_eq!(told["output"]["value"], report);
+}
+
+#[test]
+fn a_failing_block_fails_the_run_and_skips_what_needs_it() {
+    let place = Place::new("");
+    let block = |id: &str, source: &str| json!({"id": id, "execution_type": "python", "source_code": source});
+    let pipeline = json!({
+        "blocks": [block("bad", "def execute(inputs, context):\n    return 1 / 0\n"), block("good", "def execute(i, c):\n    return {'x': 1}\n")],
+        "pipeline": {"id": "p", "nodes": [
+            {"id": "a", "block_id": "bad", "inputs": {}}, {"id": "b", "block_id": "good", "inputs": {}},
+            {"id": "c", "block_id": "good", "inputs": {"x": "{{a.x}}"}},
+        ]},
+    });
+    place.write("p.json", &pipeline.to_string());
+    let (code, told) = place.json(&["run", "p.json"]);
+    assert_eq!((code, told["error"]["code"].as_str()), (1, Some("FL1043")), "{told}");
+    let results = &told["result"]["results"];
+    assert!(results["a"]["error"].as_str().is_some_and(|error| error.contains("ZeroDivisionError")), "{results}");
+    assert_eq!(results["b"], json!({"x": 1}));
+    assert_eq!(results["c"]["error"], "Skipped: upstream node(s) a failed");
+    assert_eq!(told["result"]["status"], "failed");
+}
+
+#[test]
+fn every_example_can_be_drawn() {
+    let place = Place::new("");
+    let files =
+        ["flow/weather-report.json", "steps/refine.json", "pipeline/analyse-review.json", "graph/helpdesk.json"];
+    for file in files {
+        for (format, start) in [("text", ""), ("mermaid", "flowchart"), ("dot", "digraph"), ("svg", "<?xml")] {
+            let output = place.run(&["graph", &path(file), "--format", format]);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(exit(&output) == 0 && text.len() > 40 && text.starts_with(start), "{file} {format}: {text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Holds a local model to a JSON Schema: at every token, only those that can still lead to a fitting answer are left.
+
+use std::sync::Arc;
+
+use flowloom_core::Value;
+use flowloom_core::json;
+use flowloom_core::request::ToolDeclaration;
+use llguidance::api::TopLevelGrammar;
+use llguidance::toktrie::{SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
+use llguidance::{Matcher, ParserFactory};
+use serde_json::{Value as Json, json};
+
+/// Begins a tool call in the text of a local model.
+pub(crate) const CALL: &str = "<tool_call>";
+/// Ends it.
+pub(crate) const CALL_END: &str = "</tool_call>";
+
+/// Makes matchers for the tokens of one model.
+pub(crate) struct Grammars {
+    factory: ParserFactory,
+}
+
+/// The tokens as the grammar sees them: bytes, found by the longest match.
+struct Tokens {
+    trie: TokTrie,
+}
+
+impl TokenizerEnv for Tokens {
+    fn tok_trie(&self) -> &TokTrie {
+        &self.trie
+    }
+
+    fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
+        self.trie.greedy_tokenize(bytes)
+    }
+}
+
+impl Grammars {
+    /// `words` are the bytes of each token, empty for those that are no text; `end` ends an answer.
+    pub(crate) fn new(words: &[Vec<u8>], end: TokenId) -> Option<Grammars> {
+        let info = TokRxInfo::new(u32::try_from(words.len()).ok()?, end);
+        let tokens: TokEnv = Arc::new(Tokens { trie: TokTrie::from(&info, words) });
+        Some(Grammars { factory: ParserFactory::new_simple(&tokens).ok()? })
+    }
+
+    /// A matcher for answers that fit `schema`; `None` if it says something that cannot be held, which the check of the
+    /// answer then finds.
+    pub(crate) fn schema(&self, schema: &Value) -> Option<Held> {
+        self.held(serde_json::from_str(&json::write(schema)).ok()?)
+    }
+
+    /// A matcher for one call of one of these tools.
+    pub(crate) fn call(&self, tools: &[ToolDeclaration]) -> Option<Held> {
+        let call = |tool: &ToolDeclaration| {
+            let parameters: Json = serde_json::from_str(&json::write(&tool.parameters)).unwrap_or_default();
+            let parameters = if parameters.is_object() { parameters } else { json!({ "type": "object" }) };
+            json!({
+                "type": "object",
+                "properties": { "name": { "const": tool.name }, "arguments": parameters },
+                "required": ["name", "arguments"],
+                "additionalProperties": false,
+            })
+        };
+        self.held(json!({ "anyOf": tools.iter().map(call).collect::<Vec<_>>() }))
+    }
+
+    fn held(&self, mut schema: Json) -> Option<Held> {
+        // A small model that may write blanks between tokens writes them until its answer is used up.
+        schema.as_object_mut()?.insert("x-guidance".into(), json!({ "whitespace_flexible": false }));
+        let parser = self.factory.create_parser(TopLevelGrammar::from_json_schema(schema));
+        let matcher = Matcher::new(parser);
+        (!matcher.is_error()).then_some(Held { matcher })
+    }
+}
+
+/// An answer that is held to a grammar.
+pub(crate) struct Held {
+    matcher: Matcher,
+}
+
+impl Held {
+    /// Leaves only the scores of tokens that can follow.
+    pub(crate) fn mask(&mut self, scores: &mut [f32]) {
+        let Ok(allowed) = self.matcher.compute_mask_or_eos() else { return };
+        let is_allowed = |allowed: &SimpleVob, token: usize| u32::try_from(token).is_ok_and(|t| allowed.is_allowed(t));
+        for (token, score) in scores.iter_mut().enumerate() {
+            if !is_allowed(&allowed, token) {
+                *score = f32::NEG_INFINITY;
+            }
+        }
+    }
+
+    /// Takes a token in; whether the answer is complete.
+    pub(crate) fn take(&mut self, token: u32) -> bool {
+        self.matcher.consume_token(token).is_err() || self.matcher.is_stopped()
+    }
+}

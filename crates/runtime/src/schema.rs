@@ -1,0 +1,25 @@
+//! Values held to JSON Schemas.
+
+use flowloom_core::value::{Map, Value};
+
+/// Complaints of one check that are told.
+const MOST_COMPLAINTS: usize = 5;
+
+/// What keeps `value` from matching `schema`; a schema that cannot be read holds nothing back.
+pub(crate) fn complaints(schema: &Value, value: &Value) -> Option<String> {
+    let is_empty = schema.as_map().is_none_or(Map::is_empty);
+    if is_empty {
+        return None;
+    }
+    let (schema, value) = (serde_json::to_value(schema).ok()?, serde_json::to_value(value).ok()?);
+    let validator = jsonschema::validator_for(&schema).ok()?;
+    let complaints: Vec<_> = validator
+        .iter_errors(&value)
+        .take(MOST_COMPLAINTS)
+        .map(|error| match error.instance_path().to_string() {
+            path if path.is_empty() => error.to_string(),
+            path => format!("{path}: {error}"),
+        })
+        .collect();
+    (!complaints.is_empty()).then(|| complaints.join("; "))
+}

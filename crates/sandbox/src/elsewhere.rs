@@ -1,0 +1,49 @@
+//! Systems without the lock-down: untrusted code is refused.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use flowloom_core::code::Code as ErrorCode;
+use flowloom_core::error::StepError;
+use flowloom_core::request::{PythonReply, PythonRequest, ScriptRequest};
+use flowloom_core::value::Value;
+use flowloom_runtime::effects::{Code, Context, Host, Reply};
+
+use crate::config::{Available, SandboxConfig};
+
+const MISSING: &str = "the sandbox needs Linux on x86_64 or aarch64";
+
+/// Refuses all code.
+pub struct Sandbox;
+
+impl Sandbox {
+    /// There is nothing to set up.
+    pub fn new(_config: SandboxConfig) -> Sandbox {
+        Sandbox
+    }
+
+    /// Nothing is.
+    pub async fn available(&self) -> Available {
+        Available { script: Err(MISSING.to_owned()), python: Err(MISSING.to_owned()) }
+    }
+}
+
+/// There are no workers.
+pub fn worker_main(_arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    None
+}
+
+impl Code for Sandbox {
+    fn python<'a>(
+        &'a self,
+        _request: &'a PythonRequest,
+        _host: &'a dyn Host,
+        _context: &'a Context,
+    ) -> Reply<'a, PythonReply> {
+        Box::pin(async { Err(StepError::new(ErrorCode::NoSandbox, MISSING)) })
+    }
+
+    fn script<'a>(&'a self, _request: &'a ScriptRequest, _context: &'a Context) -> Reply<'a, Option<Value>> {
+        Box::pin(async { Err(StepError::new(ErrorCode::NoSandbox, MISSING)) })
+    }
+}

@@ -1,0 +1,122 @@
+//! Frames between a process and its worker: a mark that both know, the length, the bytes.
+//!
+//! The mark keeps what a block prints by accident on the channel's descriptor from passing for a frame. It is no secret
+//! from the block, and need not be: what a worker says is judged as what its block says.
+
+use std::io::{self, Read, Write};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// The mark of a channel.
+pub(crate) type Mark = [u8; 16];
+
+/// The mark where no block can write: channels of expression workers, and the first frame of every channel.
+pub(crate) const PLAIN: Mark = *b"flowloom channel";
+
+const HEAD: usize = 20;
+
+/// Appends one frame.
+pub(crate) fn push(out: &mut Vec<u8>, mark: &Mark, payload: &[u8]) {
+    out.reserve(HEAD + payload.len());
+    out.extend_from_slice(mark);
+    out.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
+    out.extend_from_slice(payload);
+}
+
+/// Writes one frame and waits until it is gone.
+pub(crate) fn write(mut to: impl Write, mark: &Mark, payload: &[u8]) -> io::Result<()> {
+    let mut out = Vec::new();
+    push(&mut out, mark, payload);
+    to.write_all(&out)?;
+    to.flush()
+}
+
+/// Reads one frame, and not a byte more; `None` at the end.
+pub(crate) fn read(mut from: impl Read, mark: &Mark, cap: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut head = [0; HEAD];
+    match from.read_exact(&mut head) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let length = length(&head, mark, cap)?;
+    let mut payload = vec![0; length];
+    from.read_exact(&mut payload)?;
+    Ok(Some(payload))
+}
+
+fn length(head: &[u8; HEAD], mark: &Mark, cap: usize) -> io::Result<usize> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    if head[..16] != mark[..] {
+        return Err(invalid("what came is not a frame"));
+    }
+    let length = u32::from_be_bytes([head[16], head[17], head[18], head[19]]) as usize;
+    if length > cap { Err(invalid("a frame is larger than allowed")) } else { Ok(length) }
+}
+
+/// Reads frames as they come. A read that is given up loses nothing.
+pub(crate) struct Frames<R> {
+    from: R,
+    mark: Mark,
+    cap: usize,
+    buffer: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Frames<R> {
+    pub(crate) fn new(from: R, mark: Mark, cap: usize) -> Frames<R> {
+        Frames { from, mark, cap, buffer: Vec::new() }
+    }
+
+    /// The next frame; `None` at the end, and for a frame that broke off.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(head) = self.buffer.first_chunk::<HEAD>() {
+                let end = HEAD + length(head, &self.mark, self.cap)?;
+                if self.buffer.len() >= end {
+                    let rest = self.buffer.split_off(end);
+                    let mut frame = std::mem::replace(&mut self.buffer, rest);
+                    frame.drain(..HEAD);
+                    return Ok(Some(frame));
+                }
+            }
+            if self.from.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_comes_back_and_garbage_does_not() {
+        let mut wire = Vec::new();
+        write(&mut wire, &PLAIN, b"one").unwrap();
+        write(&mut wire, &PLAIN, b"").unwrap();
+        let mut from = &wire[..];
+        assert_eq!(read(&mut from, &PLAIN, 3).unwrap(), Some(b"one".to_vec()));
+        assert_eq!(read(&mut from, &PLAIN, 3).unwrap(), Some(Vec::new()));
+        assert_eq!(read(&mut from, &PLAIN, 3).unwrap(), None);
+        assert!(read(&wire[..], &PLAIN, 2).is_err());
+        assert!(read(&wire[..], &[0; 16], 3).is_err());
+    }
+
+    #[tokio::test]
+    async fn frames_come_in_pieces() {
+        let mut wire = Vec::new();
+        write(&mut wire, &PLAIN, b"first").unwrap();
+        write(&mut wire, &PLAIN, b"second").unwrap();
+        wire.extend_from_slice(&PLAIN[..7]);
+        for piece in [1, 7, 20, 1000] {
+            let (mut to, from) = tokio::io::duplex(piece);
+            let wire = wire.clone();
+            let sender = tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut to, &wire).await });
+            let mut frames = Frames::new(from, PLAIN, 6);
+            assert_eq!(frames.next().await.unwrap(), Some(b"first".to_vec()));
+            assert_eq!(frames.next().await.unwrap(), Some(b"second".to_vec()));
+            assert_eq!(frames.next().await.unwrap(), None);
+            sender.await.unwrap().unwrap();
+        }
+    }
+}

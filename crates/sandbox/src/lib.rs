@@ -1,0 +1,34 @@
+//! Untrusted code in processes of its own: JavaScript expressions and Python blocks.
+//!
+//! The process that holds keys and data starts workers, asks them and kills them; it evaluates nothing itself. A worker
+//! is the program itself under a hidden argument ([`worker_main`]), which locks itself down before it sees any code. What
+//! holds the lock is in `lock`; the two kinds of code are in `script` and `python`. Where the lock-down cannot be set up
+//! the code is refused, with what is missing (FL1032).
+#![warn(missing_docs)]
+
+mod config;
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod frame;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod lock;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod python;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod sandbox;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod script;
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+mod elsewhere;
+
+pub use config::{Available, Isolation, PythonLimits, SandboxConfig, ScriptLimits};
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub use elsewhere::{Sandbox, worker_main};
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use sandbox::{Sandbox, worker_main};
+
+/// The argument under which the program is a worker for expressions.
+pub const SCRIPT_WORKER: &str = "__worker-js";
+/// The argument under which the program locks down and starts a Python interpreter.
+pub const PYTHON_WORKER: &str = "__worker-python";

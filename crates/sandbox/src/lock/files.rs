@@ -1,0 +1,55 @@
+//! Landlock: which files a process can open, where there is no bare file system, and behind it where there is one.
+
+use std::path::Path;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+
+use super::Missing;
+
+/// What is asked for; what the kernel does not know of it is left out, the rest holds.
+fn everything() -> Result<RulesetCreated, RulesetError> {
+    let abi = ABI::V6;
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(abi))?
+        .handle_access(AccessNet::from_all(abi))?
+        .scope(Scope::from_all(abi))?
+        .create()
+}
+
+fn enforce(rules: RulesetCreated) -> Result<(), Missing> {
+    let status = rules.restrict_self().map_err(|error| format!("Landlock: {error}"))?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err("Landlock (Linux 5.13, and `landlock` among the kernel's security modules)".to_owned());
+    }
+    Ok(())
+}
+
+/// No file at all.
+pub(crate) fn nothing() -> Result<(), Missing> {
+    enforce(everything().map_err(|error| format!("Landlock: {error}"))?)
+}
+
+/// `read` can be read, `run` also executed.
+pub(crate) fn only<'a>(
+    read: impl Iterator<Item = &'a Path>,
+    run: impl Iterator<Item = &'a Path>,
+) -> Result<(), Missing> {
+    let mut rules = everything().map_err(|error| format!("Landlock: {error}"))?;
+    let look = AccessFs::ReadFile | AccessFs::ReadDir;
+    let of = |path, access| (path, access);
+    for (path, access) in read.map(|path| of(path, look)).chain(run.map(|path| of(path, look | AccessFs::Execute))) {
+        rules = allow(rules, path, access).map_err(|error| format!("Landlock: {}: {error}", path.display()))?;
+    }
+    enforce(rules)
+}
+
+fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
+    let opened = PathFd::new(path).map_err(|error| error.to_string())?;
+    // A file has no entries to list.
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V6) };
+    rules.add_rule(PathBeneath::new(opened, access)).map_err(|error| error.to_string())
+}

@@ -1,0 +1,271 @@
+//! System calls that are left. Everything not named is refused, so a call that the kernel learns tomorrow is refused too.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use libc::{c_long, sock_filter};
+
+use super::raw;
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+/// Offsets in what a filter sees of a call.
+const CALL: u32 = 0;
+const ARCH: u32 = 4;
+const FIRST: u32 = 16;
+
+/// What is said to calls that are not named.
+const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+/// What is said to calls that libraries try first and do without.
+const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+
+/// Memory, time, and what is open: enough to compute and to answer.
+const COMPUTE: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_clock_gettime,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_sched_yield,
+    libc::SYS_restart_syscall,
+    libc::SYS_close,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// What an interpreter needs besides: to read its library, to sleep, to know itself. None opens a connection, starts a
+/// process or a thread, or reaches another process.
+const INTERPRET: &[c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_getdents64,
+    libc::SYS_readlinkat,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_getcwd,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_fcntl,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clock_getres,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getppid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getrusage,
+    libc::SYS_times,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_set_tid_address,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_membarrier,
+];
+
+/// The same in older words, which aarch64 never had.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[c_long] = &[
+    libc::SYS_open,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+    libc::SYS_getdents,
+    libc::SYS_dup2,
+    libc::SYS_poll,
+    libc::SYS_select,
+    libc::SYS_time,
+    libc::SYS_arch_prctl,
+];
+#[cfg(target_arch = "aarch64")]
+const OLDER: &[c_long] = &[];
+
+/// A filter in the making.
+pub(crate) struct Filter {
+    program: Vec<sock_filter>,
+}
+
+impl Filter {
+    fn new() -> Filter {
+        let mut filter = Filter { program: Vec::new() };
+        filter.load(ARCH);
+        filter.when(ARCHITECTURE, 1, 0);
+        filter.answer(libc::SECCOMP_RET_KILL_PROCESS);
+        filter.load(CALL);
+        filter
+    }
+
+    /// For a worker that evaluates expressions.
+    pub(crate) fn expressions() -> Filter {
+        let mut filter = Filter::new();
+        filter.allow(COMPUTE);
+        filter.allow(&[libc::SYS_setitimer]);
+        filter.answer(REFUSED);
+        filter
+    }
+
+    /// For an interpreter: every exec is asked about, and the launcher allows the one that starts it.
+    pub(crate) fn interpreter() -> Filter {
+        let mut filter = Filter::new();
+        filter.allow(COMPUTE);
+        filter.allow(INTERPRET);
+        filter.allow(OLDER);
+        filter.rule(libc::SYS_execve, libc::SECCOMP_RET_USER_NOTIF);
+        // There is no socket to send on, but for the one that hands the listener over and is gone with exec.
+        filter.rule(libc::SYS_sendmsg, libc::SECCOMP_RET_ALLOW);
+        filter.own(libc::SYS_prlimit64);
+        // Not a terminal, not known: interpreters and libc ask and go on.
+        filter.rule(libc::SYS_ioctl, libc::SECCOMP_RET_ERRNO | libc::ENOTTY as u32);
+        filter.rule(libc::SYS_clone3, UNKNOWN);
+        filter.rule(libc::SYS_openat2, UNKNOWN);
+        filter.answer(REFUSED);
+        filter
+    }
+
+    fn push(&mut self, code: u32, jt: u8, jf: u8, k: u32) {
+        self.program.push(sock_filter { code: code as u16, jt, jf, k });
+    }
+
+    fn load(&mut self, offset: u32) {
+        self.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
+    }
+
+    fn when(&mut self, value: u32, equal: u8, other: u8) {
+        self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, equal, other, value);
+    }
+
+    fn answer(&mut self, answer: u32) {
+        self.push(libc::BPF_RET | libc::BPF_K, 0, 0, answer);
+    }
+
+    fn rule(&mut self, call: c_long, answer: u32) {
+        self.when(call as u32, 0, 1);
+        self.answer(answer);
+    }
+
+    /// Allows a call about the process itself, which its first argument names with 0.
+    fn own(&mut self, call: c_long) {
+        self.when(call as u32, 0, 4);
+        self.load(FIRST);
+        self.when(0, 0, 1);
+        self.answer(libc::SECCOMP_RET_ALLOW);
+        self.answer(REFUSED);
+    }
+
+    fn allow(&mut self, calls: &[c_long]) {
+        for call in calls {
+            self.rule(*call, libc::SECCOMP_RET_ALLOW);
+        }
+    }
+
+    /// Holds from now on.
+    pub(crate) fn install(self) -> io::Result<()> {
+        raw::install_filter(&self.program, false).map(|_| ())
+    }
+
+    /// Holds from now on; what is asked about arrives on the descriptor.
+    pub(crate) fn install_asking(self) -> io::Result<OwnedFd> {
+        let listener = raw::install_filter(&self.program, true)?;
+        listener.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a filter says to a call, by running it as the kernel would.
+    fn verdict(filter: &Filter, architecture: u32, call: c_long, first: u32) -> u32 {
+        let (mut at, mut loaded) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = filter.program[at];
+            at += 1;
+            match u32::from(code) {
+                code if code == libc::BPF_RET | libc::BPF_K => return k,
+                code if code == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K => {
+                    at += usize::from(if loaded == k { jt } else { jf });
+                }
+                _ => {
+                    loaded = [(CALL, call as u32), (ARCH, architecture), (FIRST, first)]
+                        .iter()
+                        .find(|(offset, _)| *offset == k)
+                        .expect("a known offset")
+                        .1
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_named_is_refused() {
+        let filter = Filter::interpreter();
+        let dangerous = [
+            libc::SYS_socket,
+            libc::SYS_connect,
+            libc::SYS_clone,
+            libc::SYS_ptrace,
+            libc::SYS_mount,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_bpf,
+            libc::SYS_io_uring_setup,
+            libc::SYS_keyctl,
+            libc::SYS_process_vm_readv,
+            libc::SYS_memfd_create,
+            libc::SYS_execveat,
+            libc::SYS_kill,
+            libc::SYS_tgkill,
+            libc::SYS_prctl,
+            libc::SYS_userfaultfd,
+            libc::SYS_perf_event_open,
+            libc::SYS_pidfd_open,
+            // A call of tomorrow, and one of the x32 interface.
+            9999,
+            0x4000_0000,
+        ];
+        for call in dangerous {
+            assert_eq!(verdict(&filter, ARCHITECTURE, call, 0), REFUSED, "{call}");
+            assert_eq!(verdict(&Filter::expressions(), ARCHITECTURE, call, 0), REFUSED, "{call}");
+        }
+        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_clone3, 0), UNKNOWN);
+        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_execve, 0), libc::SECCOMP_RET_USER_NOTIF);
+        assert_eq!(verdict(&Filter::expressions(), ARCHITECTURE, libc::SYS_execve, 0), REFUSED);
+        assert_eq!(verdict(&Filter::expressions(), ARCHITECTURE, libc::SYS_openat, 0), REFUSED);
+        assert_eq!(verdict(&filter, ARCHITECTURE ^ 1, libc::SYS_read, 0), libc::SECCOMP_RET_KILL_PROCESS);
+    }
+
+    #[test]
+    fn limits_are_asked_of_the_process_itself_only() {
+        let filter = Filter::interpreter();
+        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_prlimit64, 0), libc::SECCOMP_RET_ALLOW);
+        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_prlimit64, 1), REFUSED);
+        assert_eq!(verdict(&filter, ARCHITECTURE, libc::SYS_read, 7), libc::SECCOMP_RET_ALLOW);
+    }
+}

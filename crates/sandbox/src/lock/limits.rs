@@ -1,0 +1,60 @@
+//! How much a worker may use, and as whom it runs.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+use super::Missing;
+
+/// The user that owns nothing.
+pub(crate) const NOBODY: u32 = 65534;
+
+/// Becomes nobody, if the process is root. From then on it has no capability.
+pub(crate) fn leave_root() -> io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    let (uid, gid) = (rustix::fs::Uid::from_raw(NOBODY), rustix::fs::Gid::from_raw(NOBODY));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)?;
+    Ok(())
+}
+
+fn set(resource: Resource, name: &str, value: u64) -> Result<(), Missing> {
+    // A limit that is lower already stays.
+    let old = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let limit = Some(value.min(old));
+    setrlimit(resource, Rlimit { current: limit, maximum: limit }).map_err(|error| format!("the limit {name}: {error}"))
+}
+
+fn common() -> Result<(), Missing> {
+    set(Resource::Core, "CORE", 0)?;
+    set(Resource::Fsize, "FSIZE", 0)?;
+    set(Resource::Memlock, "MEMLOCK", 0)?;
+    set(Resource::Stack, "STACK", 8 << 20)
+}
+
+/// For an interpreter. One process without threads, whatever the filter says.
+pub(crate) fn for_interpreter(memory_bytes: u64, cpu_seconds: u64) -> Result<(), Missing> {
+    common()?;
+    set(Resource::As, "AS", memory_bytes)?;
+    // A signal at the limit, which tells what happened, and the end a second later.
+    let (soft, hard) = (Some(cpu_seconds), Some(cpu_seconds + 1));
+    setrlimit(Resource::Cpu, Rlimit { current: soft, maximum: hard })
+        .map_err(|error| format!("the limit CPU: {error}"))?;
+    set(Resource::Nofile, "NOFILE", 64)?;
+    set(Resource::Nproc, "NPROC", 1)
+}
+
+/// For a worker that evaluates expressions: the engine counts its memory itself, this is the wall behind it.
+pub(crate) fn for_expressions(memory_bytes: usize) -> Result<(), Missing> {
+    common()?;
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(256 << 8);
+    let own = pages * rustix::param::page_size() as u64;
+    set(Resource::As, "AS", own + 2 * memory_bytes as u64 + (64 << 20))?;
+    set(Resource::Nofile, "NOFILE", 8)?;
+    set(Resource::Nproc, "NPROC", 1)
+}

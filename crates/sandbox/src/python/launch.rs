@@ -1,0 +1,264 @@
+//! The launcher: a process of ours that locks itself down, starts the interpreter, and watches over it.
+//!
+//! It lives as long as the interpreter does. If it dies the kernel kills the interpreter; if the process that wants the
+//! block dies, the channel closes and it kills the interpreter itself. A parent-death signal would not do for the launcher:
+//! the kernel sends it when the *thread* that started it ends, and threads of a pool come and go.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, geteuid, pidfd_open, pidfd_send_signal, set_parent_process_death_signal,
+    setsid, waitpid,
+};
+
+use super::wire::Launch;
+use crate::frame::{self, PLAIN};
+use crate::lock::filter::Filter;
+use crate::lock::raw::{self, Fork};
+use crate::lock::{Missing, files, jail, limits};
+
+/// The exit code when the interpreter was ended by a signal is this and the signal's number.
+pub(super) const BY_SIGNAL: i32 = 128;
+
+/// Largest frame of the launcher: a list of files.
+const LAUNCH_BYTES: usize = 16 << 20;
+
+/// Does the launcher's work.
+pub(crate) fn launch() -> ExitCode {
+    raw::close_from(3);
+    let Ok(Some(frame)) = frame::read(Unbuffered(rustix::stdio::stdin()), &PLAIN, LAUNCH_BYTES) else {
+        return ExitCode::FAILURE;
+    };
+    let Ok(launch) = serde_json::from_slice::<Launch>(&frame) else { return ExitCode::FAILURE };
+    match start(&launch) {
+        Ok((child, listener)) => watch(child, &listener),
+        Err(missing) => {
+            report(&launch, rustix::stdio::stdout(), &missing);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Reads from a descriptor and takes no more than it is asked for: what follows is the interpreter's.
+struct Unbuffered<'a>(BorrowedFd<'a>);
+
+impl io::Read for Unbuffered<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(self.0, buffer)?)
+    }
+}
+
+struct Plain<'a>(BorrowedFd<'a>);
+
+impl io::Write for Plain<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(self.0, buffer)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Says what is missing on the channel.
+fn report(launch: &Launch, channel: BorrowedFd<'_>, missing: &str) {
+    say(launch, channel, "missing", missing);
+}
+
+fn say(launch: &Launch, channel: BorrowedFd<'_>, what: &str, text: &str) {
+    let said = serde_json::json!({ what: text }).to_string();
+    let _ = frame::write(Plain(channel), &launch.mark, said.as_bytes());
+}
+
+/// Locks down and forks. In the child this does not return.
+fn start(launch: &Launch) -> Result<(Pid, OwnedFd), Missing> {
+    let _ = setsid();
+    // Kept apart by namespaces, or by Landlock where those are not allowed: one of them must hold.
+    let mut missing = "switched off".to_owned();
+    let bare = launch.namespaces
+        && match jail::unshare().and_then(|()| jail::enter(&launch.view)) {
+            Ok(()) => true,
+            Err(error) => {
+                missing = error;
+                false
+            }
+        };
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .map_err(|error| format!("a pair of sockets: {error}"))?;
+    // Out of the way of the numbers that the interpreter knows.
+    let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 10).map_err(|error| format!("a pair of sockets: {error}"))?;
+    match raw::fork().map_err(|error| format!("fork: {error}"))? {
+        Fork::Parent(child) => {
+            drop(theirs);
+            match receive(&ours) {
+                Some(listener) => {
+                    let held = if bare { "namespaces".to_owned() } else { format!("Landlock; namespaces: {missing}") };
+                    say(launch, rustix::stdio::stdout(), "held", &held);
+                    Ok((child, listener))
+                }
+                // The child has said why on the channel.
+                None => std::process::exit(1),
+            }
+        }
+        Fork::Child => {
+            drop(ours);
+            let error = become_interpreter(launch, bare, &missing, theirs);
+            // Streams are the channel's still; nothing was executed.
+            report(launch, CHANNEL_OUT.get().map_or(rustix::stdio::stdout(), AsFd::as_fd), &error);
+            std::process::exit(1)
+        }
+    }
+}
+
+/// The channel's end for writing, once the standard streams are something else.
+static CHANNEL_OUT: std::sync::OnceLock<OwnedFd> = std::sync::OnceLock::new();
+
+/// Gives up everything and executes the interpreter; gives what is missing if it cannot.
+fn become_interpreter(launch: &Launch, bare: bool, missing: &str, listener_to: OwnedFd) -> Missing {
+    let Err(error) = lock_down(launch, bare, missing, &listener_to);
+    error
+}
+
+fn lock_down(
+    launch: &Launch,
+    bare: bool,
+    missing: &str,
+    listener_to: &OwnedFd,
+) -> Result<std::convert::Infallible, Missing> {
+    let said = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+    streams().map_err(said("the channel"))?;
+    limits::leave_root().map_err(said("leaving root"))?;
+    if geteuid().is_root() {
+        return Err("an unprivileged user: the process is root and cannot become another".to_owned());
+    }
+    let _ = rustix::thread::set_capabilities(
+        None,
+        rustix::thread::CapabilitySets {
+            effective: rustix::thread::CapabilitySet::empty(),
+            permitted: rustix::thread::CapabilitySet::empty(),
+            inheritable: rustix::thread::CapabilitySet::empty(),
+        },
+    );
+    // After the user was changed, which takes it back. The launcher has one thread. If it is dead already, nobody allows
+    // the exec below.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| said("the death signal")(error.into()))?;
+    raw::no_new_privileges().map_err(said("no_new_privs"))?;
+    let view = &launch.view;
+    let held = if bare {
+        files::only([std::path::Path::new("/")].into_iter(), executables(view))
+    } else {
+        let read = view.files.iter().chain(&view.folders).map(std::path::PathBuf::as_path);
+        files::only(read, executables(view))
+    };
+    if let (Err(error), false) = (held, bare) {
+        return Err(format!("namespaces ({missing}), and instead of them {error}"));
+    }
+    limits::for_interpreter(launch.memory_bytes, launch.cpu_seconds)?;
+    let listener = Filter::interpreter().install_asking().map_err(said("seccomp with notification (Linux 5.5)"))?;
+    send(listener_to, &listener).map_err(said("handing over the listener"))?;
+    drop(listener);
+    Err(format!("starting {}: {}", view.interpreter.display(), interpreter(launch).exec()))
+}
+
+/// What is executed: the interpreter, and the loader that it names.
+fn executables(view: &jail::View) -> impl Iterator<Item = &std::path::Path> {
+    [Some(view.interpreter.as_path()), view.loader.as_deref()].into_iter().flatten()
+}
+
+/// The interpreter's command. Its environment says where libraries are and nothing else.
+fn interpreter(launch: &Launch) -> Command {
+    let mut folders: Vec<&str> = Vec::new();
+    for folder in launch.view.files.iter().filter_map(|file| file.parent()?.to_str()) {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    let mut command = Command::new(&launch.view.interpreter);
+    command.args(["-I", "-S", "-B", "-X", "utf8", "-c", &launch.boot]);
+    command.env_clear().env("LD_LIBRARY_PATH", folders.join(":"));
+    command
+}
+
+/// The channel becomes descriptors 3 and 4; printing goes to the log; there is nothing to read.
+fn streams() -> io::Result<()> {
+    let (stdin, stdout, stderr) = (rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr());
+    let _ = CHANNEL_OUT.set(rustix::io::fcntl_dupfd_cloexec(stdout, 10)?);
+    raw::duplicate(stdin, 3)?;
+    raw::duplicate(stdout, 4)?;
+    raw::duplicate(stderr, 1)?;
+    // The read end of a pipe that nobody writes to: there is no /dev/null here.
+    let (nothing, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    raw::duplicate(nothing.as_fd(), 0)
+}
+
+fn send(over: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [listener.as_fd()];
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(over, &[IoSlice::new(b"l")], &mut ancillary, SendFlags::empty())?;
+    Ok(())
+}
+
+fn receive(from: &OwnedFd) -> Option<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
+    ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    })
+}
+
+/// Allows the one exec, refuses every other, and waits for the end of either side.
+fn watch(child: Pid, listener: &OwnedFd) -> ExitCode {
+    let Ok(process) = pidfd_open(child, PidfdFlags::empty()) else { return ExitCode::FAILURE };
+    let channel = rustix::stdio::stdin();
+    // The interpreter's own ends are what keeps the channel and the log open.
+    let (nothing, _writer) = match rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) {
+        Ok(pipe) => pipe,
+        Err(_) => return ExitCode::FAILURE,
+    };
+    let _ = raw::duplicate(nothing.as_fd(), 1);
+    let _ = raw::duplicate(nothing.as_fd(), 2);
+    let mut execs = 0;
+    loop {
+        let mut polled = [
+            PollFd::from_borrowed_fd(channel, PollFlags::empty()),
+            PollFd::new(&process, PollFlags::IN),
+            PollFd::new(listener, PollFlags::IN),
+        ];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return ExitCode::FAILURE,
+        }
+        let [gone, ended, asks] = polled.map(|polled| polled.revents());
+        if gone.intersects(PollFlags::HUP | PollFlags::ERR) {
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+        }
+        if asks.contains(PollFlags::IN) {
+            if let Ok(asked) = raw::asked(listener.as_fd()) {
+                execs += 1;
+                let _ = raw::decide(listener.as_fd(), &asked, execs == 1 && asked.call == libc::SYS_execve);
+            }
+        } else if ended.contains(PollFlags::IN) {
+            return ended_as(child);
+        }
+    }
+}
+
+fn ended_as(child: Pid) -> ExitCode {
+    let Ok(Some((_, status))) = waitpid(Some(child), WaitOptions::empty()) else { return ExitCode::FAILURE };
+    let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| BY_SIGNAL + signal));
+    ExitCode::from(u8::try_from(code.unwrap_or(1)).unwrap_or(u8::MAX))
+}

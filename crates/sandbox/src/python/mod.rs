@@ -1,0 +1,147 @@
+//! Python blocks on the system's CPython: one locked-down process for each, answered by its run.
+//!
+//! `launch` is the worker's side that locks down, `boot.py` and `runner.py` (with `aio.py` and `web.py`) run inside;
+//! `interpreter` finds a Python and keeps some waiting, `process` is one of them, `ask` answers what blocks ask for.
+
+mod ask;
+mod interpreter;
+mod launch;
+mod process;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::request::{PythonReply, PythonRequest};
+use flowloom_runtime::effects::{Context, Host};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::config::SandboxConfig;
+use crate::sandbox::refused;
+use interpreter::Interpreters;
+pub(crate) use launch::launch;
+use process::{Came, Process};
+use wire::{Job, Said, Why};
+
+/// Requests of one block that are answered at the same time; further ones are not read before one is done.
+const AT_ONCE: usize = 64;
+
+/// Runs blocks.
+pub(crate) struct Blocks {
+    config: Arc<SandboxConfig>,
+    turns: Semaphore,
+    interpreters: Interpreters,
+}
+
+impl Blocks {
+    pub(crate) fn new(config: Arc<SandboxConfig>) -> Blocks {
+        let turns = Semaphore::new(config.python.blocks.max(1));
+        Blocks { turns, interpreters: Interpreters::new(config.clone()), config }
+    }
+
+    /// How blocks run here, or what is missing.
+    pub(crate) async fn available(&self) -> Result<String, String> {
+        let found = self.interpreters.found().await?;
+        let bounds = &self.config.python;
+        let (seconds, mebibytes) = (bounds.timeout.as_secs_f64(), bounds.memory_bytes >> 20);
+        let (version, path, held) = (&found.version, found.view.interpreter.display(), &found.held);
+        Ok(format!("works: Python {version} at {path}, {seconds} s, {mebibytes} MiB, seccomp, {held}"))
+    }
+
+    /// Runs a block.
+    pub(crate) async fn run(
+        &self,
+        request: &PythonRequest,
+        host: &dyn Host,
+        context: &Context,
+    ) -> Result<PythonReply, StepError> {
+        let _turn = self.turns.acquire().await.map_err(|_| refused("the sandbox is closed"))?;
+        let (mut process, is_ready) = self.interpreters.take().await.map_err(|missing| refused(&missing))?;
+        let job = Job::new(request, &context.owner, &self.config);
+        process
+            .give(&job)
+            .map_err(|error| failed(Code::BlockFailed, format!("the inputs cannot be given: {error}")))?;
+        if is_ready {
+            self.interpreters.refill();
+        } else {
+            // Its start is not the block's time. The block lies in the pipe already, so it starts at once.
+            process.ready().await.map_err(|missing| refused(&missing))?;
+        }
+        let done = self.converse(&mut process, host).await;
+        // Another is started for the next block only after this one, which may be the last.
+        drop(process);
+        self.interpreters.refill();
+        done
+    }
+
+    /// Answers what the block asks for until it is done.
+    async fn converse(&self, process: &mut Process, host: &dyn Host) -> Result<PythonReply, StepError> {
+        let bounds = &self.config.python;
+        let mut left = bounds.timeout;
+        let mut count = 0;
+        let mut asked = FuturesUnordered::new();
+        loop {
+            let waits_for_itself = asked.is_empty();
+            let since = Instant::now();
+            let came = tokio::select! {
+                Some(answer) = asked.next(), if !waits_for_itself => {
+                    let answer: Vec<u8> = answer;
+                    process.push(&answer);
+                    None
+                }
+                came = process.next(), if asked.len() < AT_ONCE => Some(came),
+                () = tokio::time::sleep(left), if waits_for_itself => return Err(out_of_time(bounds.timeout)),
+            };
+            if waits_for_itself {
+                left = left.saturating_sub(since.elapsed());
+            }
+            match came {
+                None | Some(Came::Said(Said::Ready | Said::Held(_))) => {}
+                Some(Came::Said(Said::Done(reply))) => return Ok(reply),
+                Some(Came::Said(Said::Failed(why, message))) => return Err(self.failure(why, message)),
+                Some(Came::Said(Said::Asks(id, question))) => {
+                    count += 1;
+                    if count > bounds.requests {
+                        let message = format!("the block asked its run more than {} times", bounds.requests);
+                        return Err(failed(Code::BlockLimit, message));
+                    }
+                    asked.push(ask::answer(host, id, question));
+                }
+                Some(Came::Said(Said::Missing(missing))) => return Err(refused(&missing)),
+                Some(Came::Garbage(what)) => {
+                    return Err(failed(Code::BlockResult, format!("the block's process wrote nonsense: {what}")));
+                }
+                Some(Came::End) => return Err(ended(process).await),
+            }
+        }
+    }
+
+    fn failure(&self, why: Why, message: String) -> StepError {
+        match why {
+            Why::Raised => failed(Code::BlockFailed, message),
+            Why::Result => failed(Code::BlockResult, message),
+            Why::Memory => {
+                let mebibytes = self.config.python.memory_bytes >> 20;
+                failed(Code::BlockLimit, format!("the block was stopped: it needs more than {mebibytes} MiB of memory"))
+            }
+        }
+    }
+}
+
+async fn ended(process: &mut Process) -> StepError {
+    let how = process.ended().await;
+    let code = if how.starts_with("used up") { Code::BlockLimit } else { Code::BlockFailed };
+    failed(code, format!("the block's process {how} before the block gave a result"))
+}
+
+fn out_of_time(bound: Duration) -> StepError {
+    failed(Code::BlockLimit, format!("the block was stopped: it ran longer than {} ms", bound.as_millis()))
+}
+
+fn failed(code: Code, message: String) -> StepError {
+    StepError::new(code, message)
+}

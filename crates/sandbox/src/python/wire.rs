@@ -1,0 +1,138 @@
+//! What goes between the process, the launcher and an interpreter.
+
+use flowloom_core::json;
+use flowloom_core::request::{Message, PythonReply, Role};
+use flowloom_core::value::Value;
+use serde::{Deserialize, Serialize};
+
+use crate::frame::Mark;
+use crate::lock::jail::View;
+
+/// The launcher's frame: what to start, and within which bounds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Launch {
+    pub(super) view: View,
+    pub(super) boot: String,
+    pub(super) mark: Mark,
+    pub(super) memory_bytes: u64,
+    pub(super) cpu_seconds: u64,
+    pub(super) namespaces: bool,
+}
+
+/// The interpreter's first frame: how its own frames are marked, and how large they may be.
+#[derive(Serialize)]
+pub(super) struct Hello {
+    pub(super) mark: Mark,
+    pub(super) output_bytes: usize,
+}
+
+/// A block.
+#[derive(Serialize)]
+pub(super) struct Job<'a> {
+    pub(super) source: &'a str,
+    pub(super) inputs: &'a Value,
+    pub(super) user: &'a Value,
+    pub(super) user_id: &'a str,
+    pub(super) memory: Value,
+    pub(super) environment: &'a [(String, String)],
+}
+
+/// What an interpreter says.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// It waits for a block.
+    Ready,
+    /// The lock-down or the start failed; what is missing.
+    Missing(String),
+    /// What keeps it apart from the machine.
+    Held(String),
+    /// The block returned.
+    Done(PythonReply),
+    /// The block failed.
+    Failed(Why, String),
+    /// The block asks for an answer under a number.
+    Asks(i64, Question),
+}
+
+/// In which way a block failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    Raised,
+    Memory,
+    Result,
+}
+
+/// What a block asks of its run.
+#[derive(Debug)]
+pub(super) enum Question {
+    Http { method: String, url: String, headers: Vec<(String, String)>, body: Option<String> },
+    Generate(Vec<Message>),
+}
+
+impl Said {
+    /// Reads a frame; the error says what is wrong with it. Nothing in it is trusted.
+    pub(super) fn read(frame: &[u8]) -> Result<Said, String> {
+        let text = std::str::from_utf8(frame).map_err(|_| "it is not UTF-8 text".to_owned())?;
+        let said = json::parse_value(text).map_err(|error| error.message)?;
+        if let Some(done) = said.get("done") {
+            return reply(done).map(Said::Done).ok_or_else(|| "it is not a result".to_owned());
+        }
+        if let Some(missing) = said.get("missing").and_then(Value::as_str) {
+            return Ok(Said::Missing(missing.to_owned()));
+        }
+        if let Some(held) = said.get("held").and_then(Value::as_str) {
+            return Ok(Said::Held(held.to_owned()));
+        }
+        if let Some(message) = said.get("failed").and_then(Value::as_str) {
+            let why = match said.get("kind").and_then(Value::as_str) {
+                Some("memory") => Why::Memory,
+                Some("result") => Why::Result,
+                _ => Why::Raised,
+            };
+            return Ok(Said::Failed(why, message.to_owned()));
+        }
+        if said.get("ready").is_some() {
+            return Ok(Said::Ready);
+        }
+        let id = said.get("id").and_then(Value::as_i64);
+        let question = said.get("http").and_then(http).or_else(|| said.get("llm").and_then(messages));
+        id.zip(question)
+            .map(|(id, question)| Said::Asks(id, question))
+            .ok_or_else(|| "it says nothing known".to_owned())
+    }
+}
+
+fn reply(done: &Value) -> Option<PythonReply> {
+    let output = done.get("output").filter(|output| output.as_map().is_some())?.clone();
+    let change = |change: &Value| {
+        let [key, value] = change.as_list()? else { return None };
+        Some((key.as_str()?.to_owned(), value.as_list()?.first().cloned()))
+    };
+    let mut memory = done.get("memory")?.as_list()?.iter().map(change).collect::<Option<Vec<_>>>()?;
+    // In order of the key, each once, whatever the block made of its own protocol.
+    memory.sort_by(|a, b| a.0.cmp(&b.0));
+    memory.dedup_by(|a, b| a.0 == b.0);
+    Some(PythonReply { output, memory })
+}
+
+fn http(asked: &Value) -> Option<Question> {
+    let text = |key: &str| asked.get(key).and_then(Value::as_str).map(str::to_owned);
+    let pair = |pair: &Value| {
+        let [name, value] = pair.as_list()? else { return None };
+        Some((name.as_str()?.to_owned(), value.as_str()?.to_owned()))
+    };
+    let headers = asked.get("headers")?.as_list()?.iter().map(pair).collect::<Option<Vec<_>>>()?;
+    Some(Question::Http { method: text("method")?, url: text("url")?, headers, body: text("body") })
+}
+
+fn messages(asked: &Value) -> Option<Question> {
+    let message = |message: &Value| {
+        let role = match message.get("role")?.as_str()? {
+            "system" => Role::System,
+            "assistant" => Role::Assistant,
+            _ => Role::User,
+        };
+        Some(Message::new(role, message.get("content")?.as_str()?))
+    };
+    asked.as_list()?.iter().map(message).collect::<Option<Vec<_>>>().map(Question::Generate)
+}

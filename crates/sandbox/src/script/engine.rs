@@ -1,0 +1,170 @@
+//! One evaluation in a fresh QuickJS: no host objects, bounded memory and stack, stopped by the clock.
+//!
+//! The bounds of the engine are a courtesy: they give a good error and keep the worker. Loops inside its own functions do
+//! not look at the clock (reference: quickjs-ng 1672), so what bounds an evaluation is that the worker is killed.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rquickjs::context::{EvalOptions, intrinsic};
+use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Persistent, Runtime, Value as JsValue};
+
+use super::wire::{Answer, Asked, Setup};
+
+/// Globals that are more than the bare language.
+type Parts = (
+    intrinsic::Eval,
+    intrinsic::Date,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    // Asynchronous functions have no prototype without it.
+    intrinsic::Promise,
+);
+
+const BASE: &str = include_str!("prelude/base.js");
+const DATE: &str = include_str!("prelude/date.js");
+const RANDOM: &str = include_str!("prelude/random.js");
+const DEDENT: &str = include_str!("prelude/dedent.js");
+const STACK_BYTES: usize = 1 << 20;
+const MESSAGE_CHARACTERS: usize = 2000;
+
+/// An engine that has evaluated nothing yet.
+pub(super) struct Engine {
+    date: Persistent<JsValue<'static>>,
+    context: Context,
+    runtime: Runtime,
+    until: Rc<Cell<Option<Instant>>>,
+    interrupted: Rc<Cell<bool>>,
+    memory_bytes: usize,
+    output_bytes: usize,
+}
+
+impl Engine {
+    pub(super) fn new(setup: &Setup) -> Result<Engine, String> {
+        let runtime = Runtime::new().map_err(|error| error.to_string())?;
+        runtime.set_memory_limit(setup.memory_bytes);
+        runtime.set_max_stack_size(STACK_BYTES);
+        let until: Rc<Cell<Option<Instant>>> = Rc::default();
+        let interrupted: Rc<Cell<bool>> = Rc::default();
+        let (clock, note) = (until.clone(), interrupted.clone());
+        runtime.set_interrupt_handler(Some(Box::new(move || {
+            let late = clock.get().is_some_and(|until| Instant::now() >= until);
+            note.set(note.get() || late);
+            late
+        })));
+        let context = Context::custom::<Parts>(&runtime).map_err(|error| error.to_string())?;
+        let date = context.with(|ctx| {
+            let globals = ctx.globals();
+            let date = globals.get("Date").and_then(|date: JsValue<'_>| {
+                globals.remove("Date")?;
+                ctx.eval::<(), _>(BASE)?;
+                Ok(Persistent::save(&ctx, date))
+            });
+            date.catch(&ctx).map_err(|error| error.to_string())
+        })?;
+        let (memory_bytes, output_bytes) = (setup.memory_bytes, setup.output_bytes);
+        Ok(Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes })
+    }
+
+    /// Evaluates one expression; nothing of it is left for another, because the engine is used up.
+    pub(super) fn evaluate(self, asked: &Asked<'_>, bound: Duration, spent: Duration) -> Answer {
+        let Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes } = self;
+        // A little before the bound, at which the worker is killed: an engine that stops itself gives a good error.
+        until.set(Some(Instant::now() + (bound * 9 / 10).saturating_sub(spent)));
+        let answer = context.with(|ctx| match value(&ctx, date, asked).catch(&ctx) {
+            Ok(None) => Answer::Nothing,
+            Ok(Some(text)) if text.len() > output_bytes => {
+                Answer::Limit(format!("its value is larger than {} MiB", output_bytes >> 20))
+            }
+            Ok(Some(text)) => Answer::Value(text),
+            Err(_) if interrupted.get() => Answer::Limit(out_of_time(bound)),
+            Err(error) => failed(&error, memory_bytes),
+        });
+        drop((context, runtime));
+        answer
+    }
+}
+
+pub(super) fn out_of_time(bound: Duration) -> String {
+    format!("it ran longer than {} ms", bound.as_millis())
+}
+
+fn value<'js>(
+    ctx: &Ctx<'js>,
+    date: Persistent<JsValue<'static>>,
+    asked: &Asked<'_>,
+) -> Result<Option<String>, rquickjs::Error> {
+    let globals = ctx.globals();
+    let define: Function<'js> = globals.get::<_, Object<'js>>("Object")?.get("defineProperty")?;
+    give_parts(ctx, date, asked)?;
+    for (name, value) in &asked.names {
+        // JavaScript's own constants stay what they are; a name like `__proto__` is a name like any other.
+        if matches!(name.as_str(), "undefined" | "NaN" | "Infinity") {
+            continue;
+        }
+        let property = Object::new(ctx.clone())?;
+        match value.first() {
+            Some(text) => property.set("value", ctx.json_parse(text.get())?)?,
+            None => property.set("value", JsValue::new_undefined(ctx.clone()))?,
+        }
+        property.set("configurable", true)?;
+        property.set("writable", true)?;
+        define.call::<_, ()>((globals.clone(), name.as_str(), property))?;
+    }
+    let mut options = EvalOptions::default();
+    options.strict = true;
+    options.filename = Some("expression".to_owned());
+    // The line end keeps a comment at the end of the expression from swallowing the parenthesis.
+    let value: JsValue<'js> = ctx.eval_with_options(format!("({}\n)", asked.source), options)?;
+    if value.is_function() || value.is_symbol() {
+        return Ok(None);
+    }
+    let text = ctx.json_stringify(value)?;
+    text.map(|text| text.to_string()).transpose()
+}
+
+/// What not every expression has: only those that name it, because each costs as much as an evaluation.
+fn give_parts<'js>(ctx: &Ctx<'js>, date: Persistent<JsValue<'static>>, asked: &Asked<'_>) -> rquickjs::Result<()> {
+    let date = date.restore(ctx)?;
+    if asked.source.contains("Date") {
+        ctx.eval::<Function<'js>, _>(DATE)?.call::<_, ()>((date, asked.now_ms as f64))?;
+    }
+    if asked.source.contains("random") {
+        let (high, low) = ((asked.seed >> 32) as u32, asked.seed as u32);
+        ctx.eval::<Function<'js>, _>(RANDOM)?.call::<_, ()>((high, low))?;
+    }
+    if asked.source.contains("dedent") {
+        ctx.eval::<Function<'js>, _>(DEDENT)?.call::<_, ()>(())?;
+    }
+    Ok(())
+}
+
+fn failed(error: &CaughtError<'_>, memory_bytes: usize) -> Answer {
+    let text = match error {
+        CaughtError::Exception(exception) => {
+            let read = |key: &str| {
+                let text = exception.get::<_, rquickjs::Coerced<String>>(key).map(|text| text.0);
+                text.ok().filter(|text| text != "undefined").unwrap_or_default()
+            };
+            let (name, message) = (read("name"), read("message"));
+            if name == "InternalError" && message == "out of memory" {
+                return out_of_memory(memory_bytes);
+            }
+            if name.is_empty() { message } else { format!("{name}: {message}") }
+        }
+        // Where there was no memory left for the error either.
+        CaughtError::Value(value) if value.is_null() => return out_of_memory(memory_bytes),
+        CaughtError::Value(value) => {
+            let text = value.as_string().and_then(|text| text.to_string().ok());
+            text.unwrap_or_else(|| format!("a value of type {} was thrown", value.type_name()))
+        }
+        CaughtError::Error(error) => error.to_string(),
+    };
+    Answer::Threw(text.chars().take(MESSAGE_CHARACTERS).collect())
+}
+
+fn out_of_memory(memory_bytes: usize) -> Answer {
+    Answer::Limit(format!("it needs more than {} MiB of memory", memory_bytes >> 20))
+}

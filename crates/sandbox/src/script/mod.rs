@@ -1,0 +1,193 @@
+//! JavaScript expressions: a pool of worker processes, each serving the runs of one owner.
+//!
+//! `engine` evaluates, in the worker; `worker` is the worker's loop; this is the side that asks, waits and kills.
+
+mod engine;
+mod wire;
+mod worker;
+
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::json;
+use flowloom_core::request::ScriptRequest;
+use flowloom_core::value::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::SCRIPT_WORKER;
+use crate::config::SandboxConfig;
+use crate::frame::{self, Frames, PLAIN};
+use crate::sandbox::refused;
+use wire::{Answer, Ask, Setup};
+pub(crate) use worker::worker;
+
+/// How long a worker may take to start on a machine that is busy.
+const START: Duration = Duration::from_secs(10);
+
+/// The pool.
+pub(crate) struct Scripts {
+    config: Arc<SandboxConfig>,
+    turns: Semaphore,
+    idle: Mutex<Vec<Worker>>,
+}
+
+/// A worker that waits for a question. It is killed when this is dropped.
+struct Worker {
+    owner: Arc<str>,
+    to: ChildStdin,
+    from: Frames<ChildStdout>,
+    _child: Child,
+}
+
+impl Scripts {
+    pub(crate) fn new(config: Arc<SandboxConfig>) -> Scripts {
+        let workers = config.script.workers.max(1);
+        Scripts { config, turns: Semaphore::new(workers), idle: Mutex::default() }
+    }
+
+    /// How expressions are evaluated here, or what is missing.
+    pub(crate) async fn available(&self) -> Result<String, String> {
+        let worker = self.start("".into()).await.map_err(|error| error.message)?;
+        self.keep(worker);
+        let bounds = &self.config.script;
+        Ok(format!("works: {} ms, {} MiB, seccomp", bounds.timeout.as_millis(), bounds.memory_bytes >> 20))
+    }
+
+    /// Evaluates an expression for a run of `owner`.
+    pub(crate) async fn evaluate(&self, request: &ScriptRequest, owner: &Arc<str>) -> Result<Option<Value>, StepError> {
+        let names = request.names.iter().map(|(name, value)| (&**name, value.iter().collect())).collect();
+        let ask = Ask { source: &request.source, names, now_ms: request.now_ms, seed: request.seed };
+        let question = serde_json::to_vec(&ask).map_err(|error| failed(format!("the question: {error}")))?;
+        let _turn = self.turns.acquire().await.map_err(|_| failed("the sandbox is closed".to_owned()))?;
+        let mut worker = match self.take(owner) {
+            Some(worker) => worker,
+            None => self.start(owner.clone()).await?,
+        };
+        let within = self.config.script.timeout;
+        let answer = match timeout(within, worker.ask(&question)).await {
+            Ok(answer) => answer,
+            // Dropping the worker kills it, whatever it is doing.
+            Err(_) => Some(Answer::Limit(engine::out_of_time(within))),
+        };
+        match answer {
+            Some(Answer::Value(text)) => {
+                self.keep(worker);
+                let value = json::parse_value(&text);
+                value.map(Some).map_err(|error| failed(format!("the value cannot be read: {}", error.message)))
+            }
+            Some(Answer::Nothing) => {
+                self.keep(worker);
+                Ok(None)
+            }
+            Some(Answer::Threw(message)) => {
+                self.keep(worker);
+                Err(failed(message))
+            }
+            Some(Answer::Limit(bound)) => {
+                let source: String = request.source.chars().take(80).collect();
+                Err(StepError::new(Code::ScriptLimit, format!("the expression was stopped: {bound}: {source}")))
+            }
+            None => Err(failed("the worker that evaluated the expression died".to_owned())),
+        }
+    }
+
+    /// A worker that has only ever served `owner`, or nobody.
+    fn take(&self, owner: &Arc<str>) -> Option<Worker> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |worker: &Worker| worker.owner == *owner || worker.owner.is_empty();
+        let at = idle.iter().rposition(fits)?;
+        let mut worker = idle.remove(at);
+        worker.owner = owner.clone();
+        Some(worker)
+    }
+
+    fn keep(&self, worker: Worker) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(worker);
+        if idle.len() > self.config.script.workers.max(1) {
+            idle.remove(0);
+        }
+    }
+
+    async fn start(&self, owner: Arc<str>) -> Result<Worker, StepError> {
+        let bounds = &self.config.script;
+        let setup = Setup {
+            timeout_ms: bounds.timeout.as_millis() as u64,
+            memory_bytes: bounds.memory_bytes,
+            output_bytes: bounds.output_bytes,
+        };
+        let mut command = Command::new(&self.config.worker);
+        command.arg(SCRIPT_WORKER).env_clear().current_dir("/").process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let unstarted = |error: String| refused(&format!("{}: {error}", self.config.worker.display()));
+        let mut child = command.spawn().map_err(|error| unstarted(error.to_string()))?;
+        let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(unstarted("it has no pipes".to_owned()));
+        };
+        let mut first = Vec::new();
+        frame::push(&mut first, &PLAIN, &serde_json::to_vec(&setup).unwrap_or_default());
+        // A little more than a value, so that a limit reached is told, not guessed.
+        let mut from = Frames::new(from, PLAIN, bounds.output_bytes + (64 << 10));
+        let ready = timeout(START, async {
+            to.write_all(&first).await?;
+            from.next().await
+        });
+        match ready.await {
+            Ok(Ok(Some(missing))) if missing.is_empty() => Ok(Worker { owner, to, from, _child: child }),
+            Ok(Ok(Some(missing))) => Err(refused(&String::from_utf8_lossy(&missing))),
+            Ok(Ok(None)) => Err(unstarted("the worker ended before it was ready".to_owned())),
+            Ok(Err(error)) => Err(unstarted(error.to_string())),
+            Err(_) => Err(unstarted("the worker did not get ready".to_owned())),
+        }
+    }
+}
+
+impl Worker {
+    /// The answer; `None` if the worker died, or wrote what is none.
+    async fn ask(&mut self, question: &[u8]) -> Option<Answer> {
+        let mut out = Vec::new();
+        frame::push(&mut out, &PLAIN, question);
+        self.to.write_all(&out).await.ok()?;
+        Answer::read(self.from.next().await.ok()??)
+    }
+}
+
+fn failed(message: String) -> StepError {
+    StepError::new(Code::ScriptFailed, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker of the test's own: what it is does not matter to the pool.
+    fn worker(owner: &str) -> Worker {
+        let mut child =
+            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Worker { owner: owner.into(), to, from: Frames::new(from, PLAIN, 100), _child: child }
+    }
+
+    #[tokio::test]
+    async fn a_worker_serves_one_owner() {
+        let mut config = SandboxConfig::new("none", Vec::new());
+        config.script.workers = 2;
+        let scripts = Scripts::new(Arc::new(config));
+        scripts.keep(worker("ada"));
+        assert!(scripts.take(&"bob".into()).is_none());
+        scripts.keep(worker(""));
+        assert!(scripts.take(&"bob".into()).is_some(), "one that served nobody serves anybody");
+        assert!(scripts.take(&"bob".into()).is_none());
+        assert!(scripts.take(&"ada".into()).is_some());
+        for owner in ["a", "b", "c"] {
+            scripts.keep(worker(owner));
+        }
+        assert!(scripts.take(&"a".into()).is_none(), "no more are kept than may work");
+    }
+}

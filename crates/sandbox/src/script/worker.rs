@@ -1,0 +1,52 @@
+//! The worker: locks itself down, then answers one question after the other, each in an engine of its own.
+
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use super::engine::Engine;
+use super::wire::{Answer, Asked, Setup};
+use crate::frame::{self, PLAIN};
+use crate::lock;
+
+/// Largest question: inputs of a run are bounded long before.
+pub(super) const QUESTION_BYTES: usize = 256 << 20;
+
+/// Does the worker's work until nobody asks any more.
+pub(crate) fn worker() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn serve() -> io::Result<()> {
+    let (mut from, mut to) = (io::stdin().lock(), io::stdout().lock());
+    let Some(setup) = frame::read(&mut from, &PLAIN, QUESTION_BYTES)? else { return Ok(()) };
+    let setup: Setup = serde_json::from_slice(&setup)?;
+    // A question of any size must fit beside what the engine may hold.
+    let locked = lock::expressions(setup.memory_bytes);
+    frame::write(&mut to, &PLAIN, locked.as_ref().err().map_or("", String::as_str).as_bytes())?;
+    if locked.is_err() {
+        return Ok(());
+    }
+    answer_all(&setup, &mut from, &mut to)
+}
+
+fn answer_all(setup: &Setup, from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let within = Duration::from_millis(setup.timeout_ms);
+    loop {
+        // Made while nobody waits.
+        let engine = Engine::new(setup).map_err(io::Error::other)?;
+        let Some(question) = frame::read(&mut *from, &PLAIN, QUESTION_BYTES)? else { return Ok(()) };
+        let started = Instant::now();
+        // If the process that asked is gone, nobody kills this one: it ends itself.
+        lock::raw::end_after(within * 2)?;
+        let answer = match serde_json::from_slice::<Asked<'_>>(&question) {
+            Ok(asked) => engine.evaluate(&asked, within, started.elapsed()),
+            Err(error) => Answer::Threw(format!("the question cannot be read: {error}")),
+        };
+        frame::write(&mut *to, &PLAIN, &answer.write())?;
+        lock::raw::end_after(Duration::ZERO)?;
+    }
+}

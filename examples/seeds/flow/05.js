@@ -1,0 +1,13 @@
+{
+  type: "start",
+  config: {
+    variables: [
+      {
+        name: "variableName",
+        value: "defaultValue",
+        description: "Optional description"
+      },
+      // ... more variables
+    ]
+  }
+}

@@ -1,0 +1,4 @@
+catch (error) {
+  results.push({ success: false, error: error.message });
+  break;  // ⭐ No further blocks execute
+}

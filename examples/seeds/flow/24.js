@@ -1,0 +1,4 @@
+if (result?.directOutput) {
+  directOutputResult = result.result;
+  break;  // ⭐ Skip remaining blocks
+}

@@ -1,0 +1,2 @@
+// AgentFlows.activeFlowPlugins() returns:
+["@@flow_abc123-uuid"]

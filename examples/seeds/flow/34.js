@@ -1,0 +1,8 @@
+{
+  "functionCall": {
+    "name": "flow_abc123-uuid",
+    "arguments": {
+      "query": "artificial intelligence benefits"
+    }
+  }
+}

@@ -1,0 +1,1 @@
+const workflows = await trigger('workflow::list', {});

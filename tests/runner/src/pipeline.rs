@@ -1,0 +1,278 @@
+//! Cases of the `pipeline` format. Blocks run in the real sandbox, so these cases live on a real clock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
+use flowloom_core::hash::Hash;
+use flowloom_core::http::{HttpReply, HttpRequest};
+use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Format, Plan};
+use flowloom_core::render;
+use flowloom_core::request::{GenerateRequest, Generated, Usage};
+use flowloom_core::template::Data;
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::{Compiled, Sources, compile, pipeline, present};
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::{Context, Effects, Http, Model, Price, Reply};
+use flowloom_runtime::journal::{Append, Journal as _};
+use flowloom_runtime::memory::MemoryJournal;
+use flowloom_runtime::{Engine, Outcome, Start};
+
+use crate::expectation::Judge;
+use crate::world::World;
+
+/// A run of a pipeline.
+pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
+    let definition = case.get("definition").cloned().unwrap_or_default();
+    let compiled = check(&definition, definition.get("pipeline"));
+    scenario(case, expectation, compiled, judge);
+}
+
+/// Several pipelines over the same blocks, each with an expectation of its own.
+pub(crate) fn judge_multi(case: &Value, expectation: &Map, judge: &mut Judge) {
+    let definition = case.get("definition").cloned().unwrap_or_default();
+    for (name, expected) in expectation {
+        let pipeline = definition.get("pipelines").and_then(|all| all.get(name));
+        match (pipeline, expected.as_map()) {
+            (Some(pipeline), Some(expected)) => {
+                scenario(case, expected, check(&definition, Some(pipeline)), judge);
+            }
+            _ => judge.fail(format!("the key {name:?} is not known")),
+        }
+    }
+}
+
+/// References resolved against a given state.
+pub(crate) fn judge_resolver(case: &Value, expectation: &Map, judge: &mut Judge) {
+    let state = case.get("definition").and_then(|definition| definition.get("state")).cloned().unwrap_or_default();
+    let mut scope = state.get("results").and_then(Value::as_map).cloned().unwrap_or_default();
+    for name in ["memory", "user"] {
+        scope.insert(name.into(), state.get(name).cloned().unwrap_or_default());
+    }
+    let inputs = case.get("input").and_then(|input| input.get("inputs")).cloned().unwrap_or_default();
+    let resolved = Data::from_value(&inputs, &pipeline::template::parse).resolve(&scope, pipeline::RULES);
+    for (key, expected) in expectation {
+        match (&**key, &resolved) {
+            ("resolved", Ok(resolved)) => judge.compare(key, expected, Some(resolved)),
+            ("resolved", Err(error)) => judge.fail(error.to_string()),
+            (other, _) => judge.fail(format!("the key {other:?} is not known")),
+        }
+    }
+}
+
+/// Each source as the only block of a pipeline.
+pub(crate) fn judge_sources(case: &Value, expectation: &Map, judge: &mut Judge) {
+    let sources = case.get("definition").and_then(|definition| definition.get("sources")).cloned().unwrap_or_default();
+    for (key, expected) in expectation {
+        let (true, Some(expected)) = (&**key == "per_source_result_of_n1", expected.as_map()) else {
+            judge.fail(format!("the key {key:?} is not known"));
+            continue;
+        };
+        for (name, expected) in expected {
+            if *expected == Value::Null {
+                continue;
+            }
+            let source = sources.get(name).cloned().unwrap_or_default();
+            match only_block(case, name, source) {
+                Ok(result) => compare_source(judge, name, expected, &result),
+                Err(why) => judge.fail(format!("{name}: {why}")),
+            }
+        }
+    }
+}
+
+/// What a source gives; errors are also recorded by how they start and end.
+fn compare_source(judge: &mut Judge, name: &str, expected: &Value, result: &Value) {
+    let error = result.get("error").and_then(Value::as_str).unwrap_or_default();
+    let parts = [("error_starts", true), ("error_ends", false)];
+    for (key, at_start) in parts {
+        if let Some(text) = expected.get(key).and_then(Value::as_str) {
+            let holds = if at_start { error.starts_with(text) } else { error.ends_with(text) };
+            judge.compare(&format!("{name}.{key}"), &true.into(), Some(&holds.into()));
+        }
+    }
+    if expected.get("error_starts").is_none() {
+        judge.compare(name, expected, Some(result));
+    }
+}
+
+fn only_block(case: &Value, name: &str, source: Value) -> Result<Value, String> {
+    let id = format!("b_{name}");
+    let block =
+        Value::map([("id", Value::from(id.as_str())), ("execution_type", "python".into()), ("source_code", source)]);
+    let node = Value::map([("id", Value::from("n1")), ("block_id", id.into()), ("inputs", Map::new().into())]);
+    let pipeline = Value::map([("id", Value::from("p")), ("nodes", Value::list(vec![node]))]);
+    let definition = Value::map([("blocks", Value::list(vec![block]))]);
+    let compiled = check(&definition, Some(&pipeline));
+    let plan = compiled.plan.ok_or_else(|| "it is refused".to_owned())?;
+    let ran = run(case, Arc::new(plan))?;
+    let result = present(&ran.plan, &ran.outcome.state, &ran.outcome.env).result;
+    Ok(result.get("results").and_then(|results| results.get("n1")).cloned().unwrap_or_default())
+}
+
+fn check(definition: &Value, pipeline: Option<&Value>) -> Compiled {
+    let blocks = definition.get("blocks").cloned().unwrap_or_default();
+    let file = Value::map([("pipeline", pipeline.cloned().unwrap_or_default()), ("blocks", blocks)]);
+    let files = [("pipeline.json".to_owned(), render::json(&file).into_bytes())].into();
+    let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
+    compile("pipeline.json", &sources, Some(Format::Pipeline))
+}
+
+struct Ran {
+    plan: Arc<Plan>,
+    outcome: Outcome,
+    memory: Value,
+    calls: usize,
+}
+
+fn scenario(case: &Value, expectation: &Map, compiled: Compiled, judge: &mut Judge) {
+    if judge.check(expectation, &compiled.diagnostics) {
+        return;
+    }
+    let Some(plan) = compiled.plan.map(Arc::new) else { return judge.fail("there is no plan") };
+    let ran = match run(case, plan) {
+        Ok(ran) => ran,
+        Err(why) => return judge.fail(why),
+    };
+    let result = present(&ran.plan, &ran.outcome.state, &ran.outcome.env).result;
+    let names: Vec<_> = ran.outcome.records.iter().map(|record| record.event.name()).collect();
+    judge.events(expectation, &names);
+    for (key, expected) in expectation {
+        let actual = match &**key {
+            "warns" | "names" | "includes" | "excludes" => continue,
+            // The origin raises where nothing can run; a run of ours that has started never does.
+            "raises" => Value::Null,
+            "results" | "log" | "status" => result.get(key).cloned().unwrap_or_default(),
+            "memory_after" => ran.memory.clone(),
+            "llm_calls" => (ran.calls as i64).into(),
+            other => return judge.fail(format!("the key {other:?} is not known")),
+        };
+        judge.compare(key, expected, Some(&actual));
+    }
+}
+
+fn run(case: &Value, plan: Arc<Plan>) -> Result<Ran, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
+    runtime.block_on(async {
+        let owner = case.get("input").and_then(|input| input.get("user_id")?.as_str()).unwrap_or("user").to_owned();
+        let journal = Arc::new(MemoryJournal::new());
+        remember(&journal, case, &owner).await.map_err(|error| error.to_string())?;
+        let answers = Arc::new(Answers::new(case));
+        let world = World::new(case);
+        let effects = Effects {
+            model: answers.clone(),
+            http: answers.clone(),
+            scraper: world.clone(),
+            functions: world,
+            code: crate::code(),
+            clock: Arc::new(SystemClock),
+        };
+        let engine = Engine::new(effects, journal.clone());
+        let limits = plan.limits.clone();
+        let inputs = Value::map::<&str>([]);
+        let start = Start {
+            plan: plan.clone(),
+            bundle: Hash::of(b"case"),
+            inputs,
+            owner: owner.clone(),
+            agent: None,
+            limits,
+            depth: 0,
+            id: None,
+        };
+        let outcome = engine.start(start).map_err(|error| error.to_string())?.drive().await;
+        let memory = journal.memories(&owner).await.map_err(|error| error.to_string())?.into();
+        let calls = *answers.used.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Ran { plan, outcome, memory, calls })
+    })
+}
+
+/// Puts what a case says the user's memory holds into the journal, as an earlier run would have.
+async fn remember(journal: &MemoryJournal, case: &Value, owner: &str) -> Result<(), StepError> {
+    let before = case.get("definition").and_then(|definition| definition.get("memory_before"));
+    let Some(map) = before.and_then(|before| before.get(owner)).and_then(Value::as_map) else { return Ok(()) };
+    let run = RunId::new(0, [1; 10]);
+    let lease = journal.begin(run)?;
+    let created = RunCreated { owner: owner.to_owned(), ..earlier() };
+    let memory =
+        map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) }).collect();
+    let events = [Event::RunCreated(Box::new(created)), Event::StepFinished { output: None, usage: None, memory }];
+    for (seq, event) in (1..).zip(events) {
+        let record = Arc::new(Record { run, seq, at: 0, path: Path::root(), attempt: 0, event });
+        match journal.append(lease, vec![record]) {
+            Append::Done(result) => result?,
+            Append::Later(later) => later.await?,
+        }
+    }
+    Ok(())
+}
+
+fn earlier() -> RunCreated {
+    RunCreated {
+        engine_semantics: flowloom_runtime::ENGINE_SEMANTICS,
+        format: Format::Pipeline,
+        name: "earlier".into(),
+        bundle: Hash::of(b"earlier"),
+        inputs: Value::Null,
+        owner: String::new(),
+        agent: None,
+        limits: flowloom_core::limits::Limits::default(),
+        depth: 0,
+    }
+}
+
+/// Model answers in the order of calls.
+struct Answers {
+    script: Vec<Value>,
+    used: Mutex<usize>,
+}
+
+impl Answers {
+    fn new(case: &Value) -> Answers {
+        let script = case.get("script").and_then(Value::as_list).unwrap_or_default().to_vec();
+        Answers { script, used: Mutex::new(0) }
+    }
+}
+
+impl Model for Answers {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+        Ok(named.unwrap_or("scripted:case").to_owned())
+    }
+
+    fn generate<'a>(&'a self, _request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
+        Box::pin(async move {
+            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            let answer = self.script.get(*used).cloned();
+            *used += 1;
+            let answer = answer.ok_or_else(|| StepError::new(Code::ScriptExhausted, "there is no further answer"))?;
+            let text = Some(render::text(&answer, render::Style::Json));
+            Ok(Generated { text, tool_calls: Vec::new(), usage: Usage::none() })
+        })
+    }
+
+    fn window(&self, _model: &str) -> u64 {
+        8192
+    }
+
+    fn count_tokens(&self, _model: &str, text: &str) -> u64 {
+        text.len() as u64 / 4
+    }
+
+    fn default_max_tokens(&self, _model: &str) -> u64 {
+        1024
+    }
+
+    fn price(&self, _model: &str) -> Option<Price> {
+        None
+    }
+}
+
+impl Http for Answers {
+    fn send<'a>(&'a self, request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
+        let message = format!("the case has no reply for {}", request.url.names_only());
+        Box::pin(async move { Err(StepError::new(Code::HttpFailed, message)) })
+    }
+}
