@@ -10,6 +10,8 @@ use crate::thread::Messages;
 use crate::value::Value;
 
 /// One effect to perform.
+// Model calls are what requests mostly are, and each is made once.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Ask a model.

@@ -50,6 +50,9 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
             if read_beside(path, beside, limit, &mut sources.files) {
                 compiled = compile(&name, &sources, format);
             }
+            while add_needed(&compiled.needs, path, limit, &mut sources) {
+                compiled = compile(&name, &sources, format);
+            }
             Source { name, bytes, compiled, files: sources.files }
         }
         Err(error) => {
@@ -89,6 +92,23 @@ fn matching(folder: &Path, part: &str) -> Vec<PathBuf> {
     let mut names: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
     names.sort();
     names.into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// Reads the files that a definition names, where they lie in its folder or below it; `false` if there is nothing new.
+fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
+    let before = sources.files.len();
+    let folder = path.parent().unwrap_or(Path::new("")).canonicalize();
+    for need in needs {
+        // A link may lead anywhere, so it is the place itself that is looked at.
+        let place = Path::new(need).canonicalize().ok();
+        let Some(place) = place.filter(|place| folder.as_ref().is_ok_and(|folder| place.starts_with(folder))) else {
+            continue;
+        };
+        if let Ok(bytes) = read(&place, limit) {
+            sources.files.insert(need.clone(), bytes);
+        }
+    }
+    sources.files.len() > before
 }
 
 /// The file's bytes; of a file beyond the limit only enough to see that it is.

@@ -85,7 +85,8 @@ impl Problems {
 
     /// Gives a fix to the first problem of this code whose message begins like this.
     pub(crate) fn fix_first(&mut self, code: Code, message: &str, fix: Fix) {
-        let found = self.list.iter_mut().find(|diagnostic| diagnostic.code == code && diagnostic.message.starts_with(message));
+        let found =
+            self.list.iter_mut().find(|diagnostic| diagnostic.code == code && diagnostic.message.starts_with(message));
         if let Some(diagnostic) = found {
             diagnostic.fix = Some(fix);
         }

@@ -101,7 +101,9 @@ fn a_nearly_right_name_is_corrected() {
 
 #[test]
 fn functions_of_the_configuration_are_actions_and_tools() {
-    let plan = plan("A\n\n<ShopFind as=\"found\" query={1 + 1} all />\n\n<GenText as=\"a\" model=\"m:x\" tools={['shop_find']} />\n");
+    let plan = plan(
+        "A\n\n<ShopFind as=\"found\" query={1 + 1} all />\n\n<GenText as=\"a\" model=\"m:x\" tools={['shop_find']} />\n",
+    );
     let mut kinds = Vec::new();
     plan.root.visit(&mut |step: &Step| kinds.push(step.kind.name()));
     assert_eq!(kinds, ["sequence", "sequence", "say", "call", "say", "say", "agent", "say"]);
@@ -164,6 +166,8 @@ fn hostile() -> Vec<(&'static str, String)> {
         ("sums", format!("{{1{}}}", "+1".repeat(15_000))),
         ("elements", fill("<a>\n")),
         ("closed elements", fill("<a>") + &fill("</a>")),
+        ("many lines", "# a\n".repeat(7_900)),
+        ("many paragraphs", "word {1}\n\n".repeat(3_900)),
         ("one line", fill("word ")),
         ("lines", fill("word\n")),
         ("paragraphs", fill("word\n\n")),
@@ -187,10 +191,7 @@ fn hostile_texts_are_compiled_or_refused_in_bounded_time() {
         let start = Instant::now();
         let _ = compiled(&text);
         let took = start.elapsed();
-        if std::env::var_os("SHOW_TIMES").is_some() {
-            eprintln!("{name}: {took:?}");
-        }
-        if std::env::var_os("SHOW_TIMES").is_none() { assert!(took < bound, "{name}: {took:?}"); }
+        assert!(took < bound, "{name}: {took:?}");
     }
 }
 

@@ -43,7 +43,8 @@ impl Code for JavaScript {
 
 fn program(request: &ScriptRequest) -> String {
     let names: Vec<&str> = request.names.iter().map(|(name, _)| &**name).collect();
-    let values: Vec<String> = request.names.iter().map(|(_, value)| value.as_ref().map_or("undefined".into(), render::json)).collect();
+    let values: Vec<String> =
+        request.names.iter().map(|(_, value)| value.as_ref().map_or("undefined".into(), render::json)).collect();
     format!(
         "{DEDENT};(v=>v===undefined?'':'='+JSON.stringify(typeof v==='number'&&!Number.isFinite(v)?String(v):v))\
          ((({})=>(\n{}\n))({}))",

@@ -24,7 +24,8 @@ const MAIN: &str = "main.mdx";
 /// Runs a case.
 pub(crate) fn judge_run(case: &Value, expectation: &Map, judge: &mut Judge) {
     let compiled = check(case);
-    let case_model = Arc::new(Scripted { script: case.get("script").cloned().unwrap_or_default(), calls: Mutex::default() });
+    let case_model =
+        Arc::new(Scripted { script: case.get("script").cloned().unwrap_or_default(), calls: Mutex::default() });
     let ran = compiled.plan.clone().map(|plan| run(case, plan, &case_model));
     let happened = Happened { case, compiled: &compiled, ran: ran.as_ref() };
     for (key, expected) in expectation {
@@ -41,10 +42,10 @@ pub(crate) fn judge_run(case: &Value, expectation: &Map, judge: &mut Judge) {
             other => judge.fail(format!("the key {other:?} is not known")),
         }
     }
-    if !expectation.contains_key("error") {
-        if let Some(why) = happened.failure() {
-            judge.fail(why);
-        }
+    if !expectation.contains_key("error")
+        && let Some(why) = happened.failure()
+    {
+        judge.fail(why);
     }
 }
 
@@ -139,7 +140,8 @@ impl Happened<'_> {
                 let path = outcome.state.failed.as_ref().map(|path| path.as_str().to_owned()).unwrap_or_default();
                 let named = path.split('/').rev().map(|part| part.split(['[', '#']).next().unwrap_or_default());
                 let action = named.into_iter().find(|part| !part.contains('~')).unwrap_or_default().to_owned();
-                let place = error.message.strip_prefix("main.mdx:").and_then(|rest| rest.split(':').next()?.parse().ok());
+                let place =
+                    error.message.strip_prefix("main.mdx:").and_then(|rest| rest.split(':').next()?.parse().ok());
                 ("run", action, vec![error.message.clone()], place.into_iter().collect())
             }
         }
@@ -204,7 +206,8 @@ fn contains(message: &str, part: &Value) -> bool {
 }
 
 fn line(case: &Value, diagnostic: &Diagnostic) -> i64 {
-    let text = case.get("files").and_then(|files| files.get(&diagnostic.file)).and_then(Value::as_str).unwrap_or_default();
+    let text =
+        case.get("files").and_then(|files| files.get(&diagnostic.file)).and_then(Value::as_str).unwrap_or_default();
     i64::try_from(line_column(text, diagnostic.span.start).0).unwrap_or(0)
 }
 
@@ -213,7 +216,9 @@ fn diagnostics(expected: &Value, given: &[Diagnostic], case: &Value, judge: &mut
     let mut left: Vec<&Diagnostic> = given.iter().collect();
     for wanted in expected.as_list().unwrap_or_default() {
         let known = ["rule", "message_contains", "line", "severity"];
-        for (key, _) in wanted.as_map().into_iter().flat_map(|map| map.iter()).filter(|(key, _)| !known.contains(&&***key)) {
+        for (key, _) in
+            wanted.as_map().into_iter().flat_map(|map| map.iter()).filter(|(key, _)| !known.contains(&&***key))
+        {
             judge.fail(format!("the key {key:?} of a diagnostic is not known"));
         }
         let text = |key: &str| wanted.get(key).and_then(Value::as_str);
@@ -232,7 +237,11 @@ fn diagnostics(expected: &Value, given: &[Diagnostic], case: &Value, judge: &mut
             }
             None => {
                 let given = given.iter().map(|d| format!("{} {}:{} {}", d.code, d.file, line(case, d), d.message));
-                judge.fail(format!("no diagnostic is {}; there are: {}", render::json(wanted), given.collect::<Vec<_>>().join("; ")));
+                judge.fail(format!(
+                    "no diagnostic is {}; there are: {}",
+                    render::json(wanted),
+                    given.collect::<Vec<_>>().join("; ")
+                ));
             }
         }
     }
@@ -318,7 +327,9 @@ impl Scripted {
         calls.push(noted(request));
         let answer = self.script.as_list().and_then(|answers| answers.get(index)).cloned();
         let answer = answer.ok_or_else(|| StepError::new(Code::ScriptExhausted, "there is no further answer"))?;
-        if let Some(message) = answer.get("error").and_then(Value::as_str).filter(|_| answer.as_map().is_some_and(|m| m.len() == 1)) {
+        if let Some(message) =
+            answer.get("error").and_then(Value::as_str).filter(|_| answer.as_map().is_some_and(|m| m.len() == 1))
+        {
             return Err(StepError::new(Code::ModelFailed, message));
         }
         let Some(schema) = &request.schema else { return Ok(render::text(&answer, render::Style::Json)) };
@@ -380,11 +391,9 @@ fn said(message: &Message) -> Value {
     let role = if message.role == Role::Assistant { "assistant" } else { "user" };
     let part = |part: &MessagePart| match part {
         MessagePart::Text { text } => text_part(text),
-        MessagePart::Image { mime, data } => Value::map([
-            ("type", Value::from("image")),
-            ("mime", mime.as_str().into()),
-            ("base64", (**data).into()),
-        ]),
+        MessagePart::Image { mime, data } => {
+            Value::map([("type", Value::from("image")), ("mime", mime.as_str().into()), ("base64", (**data).into())])
+        }
     };
     let content = match message.parts.as_slice() {
         [] => message.content.as_str().into(),

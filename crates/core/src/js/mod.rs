@@ -308,9 +308,8 @@ fn unary(operator: Unary, operand: &Operand) -> Operand {
 
 fn binary(operator: Binary, left: &Operand, right: &Operand) -> Operand {
     let numbers = |f: fn(f64, f64) -> f64| Operand::Number(f(to_number(left), to_number(right)));
-    let bits = |f: fn(i32, i32) -> i32| {
-        Operand::Number(f64::from(f(to_int32(to_number(left)), to_int32(to_number(right)))))
-    };
+    let bits =
+        |f: fn(i32, i32) -> i32| Operand::Number(f64::from(f(to_int32(to_number(left)), to_int32(to_number(right)))));
     let truth = |value: bool| Operand::Value(value.into());
     match operator {
         Binary::Add => match (left.is_textual(), right.is_textual()) {

@@ -169,7 +169,13 @@ mod tests {
         assert!(matches!(InputKind::File.read(&file), Value::Blob(_)));
         let colours = InputKind::OneOf(vec!["red".into()]);
         assert!(colours.problem(&"red".into()).is_none());
-        for (kind, wrong) in [(colours, "blue"), (InputKind::Number, "x"), (InputKind::Boolean, "yes"), (InputKind::List, "a"), (InputKind::File, "a.png")] {
+        for (kind, wrong) in [
+            (colours, "blue"),
+            (InputKind::Number, "x"),
+            (InputKind::Boolean, "yes"),
+            (InputKind::List, "a"),
+            (InputKind::File, "a.png"),
+        ] {
             assert!(kind.problem(&wrong.into()).is_some(), "{kind:?}");
         }
         let declared = vec![Input { name: "n".into(), kind: InputKind::Number, required: true, ..Input::default() }];

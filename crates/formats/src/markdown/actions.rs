@@ -124,7 +124,12 @@ impl Compiler<'_> {
         Some(Action { name, written, attributes, children, start, end })
     }
 
-    fn attributes<'n>(&mut self, contents: &'n [AttributeContent], text: &'n Text<'n>, from: usize) -> Vec<Attribute<'n>> {
+    fn attributes<'n>(
+        &mut self,
+        contents: &'n [AttributeContent],
+        text: &'n Text<'n>,
+        from: usize,
+    ) -> Vec<Attribute<'n>> {
         let mut at = from;
         let mut attributes: Vec<Attribute<'n>> = Vec::new();
         if contents.len() > ATTRIBUTES {
@@ -143,8 +148,8 @@ impl Compiler<'_> {
                 AttributeContent::Expression(spread) => {
                     let end = spread.stops.last().map_or(at, |(from, to)| to + spread.value.len() - from);
                     let message = "an attribute must be a name with a value; {...} is not allowed on an action";
-                    self.report(text, Code::AttributeSyntax, at_brace(text.text, at), end + 1, message.to_owned()).help =
-                        Some("write each attribute by itself: name=\"text\" or name={expression}".into());
+                    self.report(text, Code::AttributeSyntax, at_brace(text.text, at), end + 1, message.to_owned())
+                        .help = Some("write each attribute by itself: name=\"text\" or name={expression}".into());
                     at = end;
                 }
                 AttributeContent::Property(property) => {

@@ -64,7 +64,8 @@ impl Compiler<'_> {
             let Node::MdxJsxFlowElement(flow) = node else { return None };
             let is_action = flow.name.as_deref().is_some_and(|name| self.is_action(&kebab(name)));
             let name = flow.attributes.iter().find_map(|attribute| match attribute {
-                markdown::mdast::AttributeContent::Property(property) if property.name == "as" => match &property.value {
+                markdown::mdast::AttributeContent::Property(property) if property.name == "as" => match &property.value
+                {
                     Some(markdown::mdast::AttributeValue::Literal(name)) => Some(name.clone()),
                     _ => None,
                 },
@@ -98,12 +99,13 @@ impl Compiler<'_> {
             if let Some(name) = name
                 && (names.meaning(name).is_some() || names.meaning(&format!("${name}")).is_some())
             {
-                let (start, end) = action.get("as").map_or((action.start, action.end), |given| (given.start, given.end));
+                let (start, end) =
+                    action.get("as").map_or((action.start, action.end), |given| (given.start, given.end));
                 let message = format!("the name {name} is used already in this scope");
                 self.report(text, Code::RepeatedName, start, end, message).help =
                     Some("every input, data entry, provided value and action of a scope has a name of its own".into());
             }
-            let added = self.act(&action, name.unwrap_or("result"), &thread, names, text, &mut siblings);
+            let added = self.act(&action, name.unwrap_or("result"), &thread, (&*names, text), &mut siblings);
             steps.extend(added.unwrap_or_default());
             if let Some(name) = name {
                 names.add(name, Meaning::Variable);
@@ -136,15 +138,15 @@ impl Compiler<'_> {
         action: &Action<'_>,
         name: &str,
         thread: &Arc<str>,
-        names: &Names,
-        text: &Text<'_>,
+        (names, text): (&Names, &Text<'_>),
         siblings: &mut Siblings,
     ) -> Option<Vec<Step>> {
         let mut scripts = Vec::new();
         let has_scope = !action.children.is_empty();
         let is_block = matches!(action.name.as_str(), "loop" | "cond");
         if has_scope && !is_block {
-            let message = format!("the content of <{}> is not used, and its result is left out of the output", action.written);
+            let message =
+                format!("the content of <{}> is not used, and its result is left out of the output", action.written);
             let span = text.span(action.start, action.end);
             self.problems.warn(Code::IgnoredContent, span, message).help =
                 Some(format!("put the text before <{} … />", action.written));
@@ -252,7 +254,7 @@ impl Compiler<'_> {
         let (inner, provided) = self.inner(names, name, Meaning::Empty, provided, text);
         let mut arm = |nodes: &[&Node], key: &str| {
             let built = self.scope(nodes, text, inner.clone(), false);
-            let Some(Provided { provide, scripts, .. }) = provided.clone() else { return None };
+            let Provided { provide, scripts, .. } = provided.clone()?;
             let scoped = Scoped { body: built.phases, provide, sees: Vec::new(), gives: built.gives, helper: None };
             Some(Step { scripts, ..Step::new(Key::named(key)?, Kind::Scoped(scoped)) })
         };
@@ -289,7 +291,12 @@ impl Compiler<'_> {
             arguments.push((attribute.name.as_str().into(), value));
         }
         self.functions.push((function.as_str().into(), text.span(action.start, action.end)));
-        let call = Call { function: function.into(), prompt: Template::default(), extra: Vec::new(), arguments: Some(arguments) };
+        let call = Call {
+            function: function.into(),
+            prompt: Template::default(),
+            extra: Vec::new(),
+            arguments: Some(arguments),
+        };
         Some(Kind::Call(call))
     }
 

@@ -39,6 +39,14 @@ const RESTRICTED: [&str; 24] = [
     "prototype",
 ];
 
+/// Two neighbouring pieces of an expression, by their three ends, and what it means that they change places.
+pub(super) struct Swap {
+    pub(super) title: String,
+    pub(super) start: usize,
+    pub(super) middle: usize,
+    pub(super) end: usize,
+}
+
 /// A problem in an expression, at bytes of its text.
 pub(super) struct Finding {
     pub(super) code: Code,
@@ -46,7 +54,8 @@ pub(super) struct Finding {
     pub(super) end: usize,
     pub(super) message: String,
     pub(super) help: Option<String>,
-    pub(super) fix: Option<(String, Vec<(usize, usize, String)>)>,
+    /// Two neighbouring pieces that change places.
+    pub(super) swap: Option<Swap>,
 }
 
 /// A part of an expression that is Markdown.
@@ -88,7 +97,7 @@ impl Seen {
     fn note(&mut self, code: Code, span: oxc_span::Span, message: String, help: &str) {
         let (start, end) = (span.start as usize, span.end as usize);
         let help = Some(help.to_owned());
-        self.findings.push(Finding { code, start, end, message, help, fix: None });
+        self.findings.push(Finding { code, start, end, message, help, swap: None });
     }
 
     fn unsupported(&mut self, span: oxc_span::Span, name: &str) {
@@ -99,7 +108,9 @@ impl Seen {
     }
 
     fn name(&mut self, name: &str, span: oxc_span::Span) {
-        if RESTRICTED.contains(&name) && !self.findings.iter().any(|f| f.code == Code::RestrictedName && f.start == span.start as usize) {
+        if RESTRICTED.contains(&name)
+            && !self.findings.iter().any(|f| f.code == Code::RestrictedName && f.start == span.start as usize)
+        {
             let message = format!("the name {name} is restricted and cannot be used in an expression");
             self.note(Code::RestrictedName, span, message, "an expression reaches only its variables, not the host");
         }
@@ -126,15 +137,16 @@ impl Seen {
             return;
         }
         let span = outer.property.span;
-        let (dot, middle) = (inner.object.span().end as usize, join.span.end as usize);
         let (start, end) = (span.start as usize, span.end as usize);
         let message = format!("join() gives a text, and a text has no {method}()");
-        // The edit puts what stands between the two ends in the other order; its text is filled in by the caller.
-        let fix = OF_LISTS[..5].contains(&method).then(|| {
-            (format!("call {method}() before join()"), vec![(dot, middle, String::new()), (middle, call.span.end as usize, String::new())])
+        let swap = OF_LISTS[..5].contains(&method).then(|| Swap {
+            title: format!("call {method}() before join()"),
+            start: inner.object.span().end as usize,
+            middle: join.span.end as usize,
+            end: call.span.end as usize,
         });
         let help = Some(format!("call {method}() on the list, and join() on what it gives"));
-        self.findings.push(Finding { code: Code::NotAMethod, start, end, message, help, fix });
+        self.findings.push(Finding { code: Code::NotAMethod, start, end, message, help, swap });
     }
 
     fn include(&mut self, call: &CallExpression<'_>) {

@@ -28,7 +28,18 @@ const UNDECLARED: usize = 100;
 
 /// Names that JavaScript itself gives an expression.
 const GLOBALS: [&str; 13] = [
-    "undefined", "NaN", "Infinity", "Object", "Array", "String", "Number", "Boolean", "Date", "Math", "JSON", "RegExp",
+    "undefined",
+    "NaN",
+    "Infinity",
+    "Object",
+    "Array",
+    "String",
+    "Number",
+    "Boolean",
+    "Date",
+    "Math",
+    "JSON",
+    "RegExp",
     "Error",
 ];
 
@@ -162,7 +173,8 @@ impl Compiler<'_> {
                     let length = label.map_or(1, |label| label.len() as usize);
                     let message = format!("this is not a JavaScript expression: {}", error.message);
                     let diagnostic = self.report(text, Code::ExpressionSyntax, at, at + length, message);
-                    diagnostic.help = Some("one expression stands between braces; write \\{ for a brace that is only text".into());
+                    diagnostic.help =
+                        Some("one expression stands between braces; write \\{ for a brace that is only text".into());
                 }
                 None
             }
@@ -196,12 +208,13 @@ impl Compiler<'_> {
     }
 
     fn finding(&mut self, text: &Text<'_>, finding: &Finding) {
-        let fix = finding.fix.as_ref().map(|(title, edits)| {
-            // Two neighbouring pieces change places.
-            let pieces: Vec<&str> = edits.iter().map(|(start, end, _)| &text.text[*start..*end]).collect();
-            let swapped = pieces.iter().rev();
-            let edits = edits.iter().zip(swapped).map(|((start, end, _), new)| (text.span(*start, *end), (*new).to_owned()));
-            flowloom_core::diagnostic::Fix { title: title.clone(), edits: edits.collect() }
+        let fix = finding.swap.as_ref().map(|swap| {
+            let (first, second) = (&text.text[swap.start..swap.middle], &text.text[swap.middle..swap.end]);
+            let edits = vec![
+                (text.span(swap.start, swap.middle), second.to_owned()),
+                (text.span(swap.middle, swap.end), first.to_owned()),
+            ];
+            flowloom_core::diagnostic::Fix { title: swap.title.clone(), edits }
         });
         let diagnostic = self.report(text, finding.code, finding.start, finding.end, finding.message.clone());
         diagnostic.help.clone_from(&finding.help);
@@ -211,7 +224,8 @@ impl Compiler<'_> {
     fn unknown(&mut self, text: &Text<'_>, name: &str, (start, end): (usize, usize), names: &Names) {
         let meant = did_you_mean(name, names.all()).map(str::to_owned);
         let use_ = text.text.get(end..).unwrap_or_default();
-        let is_list = use_.starts_with('[') || [".length", ".map", ".join", ".filter"].iter().any(|m| use_.starts_with(m));
+        let is_list =
+            use_.starts_with('[') || [".length", ".map", ".join", ".filter"].iter().any(|m| use_.starts_with(m));
         let span = text.span(start, end);
         let message = format!("{name} is not known here: no input, data or earlier result has this name");
         let diagnostic = self.report(text, Code::UnknownName, start, end, message);
@@ -220,7 +234,8 @@ impl Compiler<'_> {
                 diagnostic.help = Some(format!("the action {name} stands further down; use its result after it"));
             }
             _ if names.is_outside(name) => {
-                diagnostic.help = Some(format!("a block sees only what it is given: add provide={{{{ {name} }}}} to it"));
+                diagnostic.help =
+                    Some(format!("a block sees only what it is given: add provide={{{{ {name} }}}} to it"));
             }
             Some(meant) => {
                 diagnostic.help = Some(format!("did you mean {meant}?"));
@@ -232,7 +247,11 @@ impl Compiler<'_> {
             }
             None => {
                 diagnostic.help = Some(format!("declare it in the frontmatter: input: {{{name}: {{type: text}}}}"));
-                if names.is_root() && text.file == self.entry && is_identifier(name) && self.undeclared.len() < UNDECLARED {
+                if names.is_root()
+                    && text.file == self.entry
+                    && is_identifier(name)
+                    && self.undeclared.len() < UNDECLARED
+                {
                     self.undeclared.push((name.to_owned(), is_list));
                 }
             }
@@ -240,7 +259,12 @@ impl Compiler<'_> {
     }
 
     /// The paragraphs of included files and fragments, by place.
-    fn markdown_parts(&mut self, text: &Text<'_>, seen: &Seen, names: &Names) -> Option<Vec<(usize, usize, Vec<Block>)>> {
+    fn markdown_parts(
+        &mut self,
+        text: &Text<'_>,
+        seen: &Seen,
+        names: &Names,
+    ) -> Option<Vec<(usize, usize, Vec<Block>)>> {
         let mut parts = Some(Vec::new());
         for part in &seen.parts {
             let blocks = match &part.what {
@@ -303,7 +327,11 @@ impl Compiler<'_> {
     pub(super) fn markdown_value(&mut self, blocks: Vec<Block>, text: &Text<'_>) -> Source {
         let mut names = Vec::new();
         let js = script_markdown(&blocks, &mut names);
-        for source in blocks.iter().flatten().filter_map(|chunk| if let Chunk::Value(source) = chunk { Some(source) } else { None }) {
+        for source in blocks
+            .iter()
+            .flatten()
+            .filter_map(|chunk| if let Chunk::Value(source) = chunk { Some(source) } else { None })
+        {
             let new: Vec<_> = source.names.iter().filter(|name| !names.contains(name)).cloned().collect();
             names.extend(new);
         }
@@ -331,7 +359,17 @@ impl Compiler<'_> {
 
 /// Names that people expect and that are left out.
 const GLOBALS_OF_JS: [&str; 12] = [
-    "Map", "Set", "Symbol", "Intl", "console", "parseInt", "parseFloat", "isNaN", "isFinite", "fetch", "BigInt",
+    "Map",
+    "Set",
+    "Symbol",
+    "Intl",
+    "console",
+    "parseInt",
+    "parseFloat",
+    "isNaN",
+    "isFinite",
+    "fetch",
+    "BigInt",
     "encodeURIComponent",
 ];
 

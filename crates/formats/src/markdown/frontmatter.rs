@@ -52,7 +52,11 @@ pub(super) fn read(yaml: &str, start: usize, text: &Text<'_>, problems: &mut Pro
         Err(error) => {
             let location = error.location();
             let line = location.map_or(1, |location| location.line());
-            let at = yaml.split_inclusive('\n').take(usize::try_from(line).unwrap_or(1).saturating_sub(1)).map(str::len).sum();
+            let at = yaml
+                .split_inclusive('\n')
+                .take(usize::try_from(line).unwrap_or(1).saturating_sub(1))
+                .map(str::len)
+                .sum();
             let said = error.without_snippet().to_string();
             let message = format!("the frontmatter is not valid YAML: {}", said.lines().next().unwrap_or_default());
             problems.error(Code::FrontmatterSyntax, reader.line(at), message).help =
@@ -153,42 +157,10 @@ fn input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Optio
         wrong(format!("the input {name} needs a type: one of {}", KINDS.join(", ")), example);
         return None;
     };
-    let kind = match kind {
-        "text" => match spec.get("format").map(|format| format.as_str().unwrap_or_default()) {
-            None => InputKind::Text,
-            Some("number") => InputKind::Number,
-            Some("boolean") => InputKind::Boolean,
-            Some(_) => {
-                wrong(format!("the format of the input {name} is not known"), "write format: number or format: boolean");
-                return None;
-            }
-        },
-        "number" | "boolean" => {
-            let help = format!("write {name}: {{type: text, format: {kind}}}");
-            wrong(format!("the input {name} has the unknown type {kind}"), &help);
-            return None;
-        }
-        "array" => InputKind::List,
-        "select" => match options(spec.get("options")) {
-            Some(options) => InputKind::OneOf(options),
-            None => {
-                let help = "give it options: [dry, warm], or entries {name, value}";
-                wrong(format!("the input {name} is a select and needs a list of options"), help);
-                return None;
-            }
-        },
-        "file" => match text("fileType") {
-            Some("text") => InputKind::Text,
-            Some("image") => InputKind::File,
-            _ => {
-                wrong(format!("the input {name} is a file and needs a fileType"), "write fileType: text or fileType: image");
-                return None;
-            }
-        },
-        other => {
-            let meant = did_you_mean(other, KINDS);
-            let help = meant.map_or_else(|| format!("the types are {}", KINDS.join(", ")), |meant| format!("did you mean {meant}?"));
-            wrong(format!("the input {name} has the unknown type {other}"), &help);
+    let kind = match kind_of(name, kind, spec) {
+        Ok(kind) => kind,
+        Err((message, help)) => {
+            wrong(message, &help);
             return None;
         }
     };
@@ -209,6 +181,50 @@ fn input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Optio
     let required = spec.get("required").and_then(Value::as_bool).unwrap_or(true) && default.is_none();
     let description = text("description").or(text("message")).map(str::to_owned);
     Some(Input { name: name.to_owned(), description, default, required, kind })
+}
+
+/// What an input can be; else what is wrong with it, and what to do.
+fn kind_of(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String, String)> {
+    let text = |key: &str| spec.get(key).and_then(Value::as_str);
+    let wrong = |message: String, help: &str| Err((message, help.to_owned()));
+    Ok(match kind {
+        "text" => match spec.get("format").map(|format| format.as_str().unwrap_or_default()) {
+            None => InputKind::Text,
+            Some("number") => InputKind::Number,
+            Some("boolean") => InputKind::Boolean,
+            Some(_) => {
+                let message = format!("the format of the input {name} is not known");
+                return wrong(message, "write format: number or format: boolean");
+            }
+        },
+        "number" | "boolean" => {
+            let help = format!("write {name}: {{type: text, format: {kind}}}");
+            return wrong(format!("the input {name} has the unknown type {kind}"), &help);
+        }
+        "array" => InputKind::List,
+        "select" => match options(spec.get("options")) {
+            Some(options) => InputKind::OneOf(options),
+            None => {
+                let help = "give it options: [dry, warm], or entries {name, value}";
+                return wrong(format!("the input {name} is a select and needs a list of options"), help);
+            }
+        },
+        "file" => match text("fileType") {
+            Some("text") => InputKind::Text,
+            Some("image") => InputKind::File,
+            _ => {
+                let help = "write fileType: text or fileType: image";
+                return wrong(format!("the input {name} is a file and needs a fileType"), help);
+            }
+        },
+        other => {
+            let help = match did_you_mean(other, KINDS) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("the types are {}", KINDS.join(", ")),
+            };
+            return wrong(format!("the input {name} has the unknown type {other}"), &help);
+        }
+    })
 }
 
 fn options(value: Option<&Value>) -> Option<Vec<String>> {

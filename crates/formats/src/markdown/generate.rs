@@ -36,7 +36,19 @@ impl Compiler<'_> {
     ) -> Option<Kind> {
         let is_object = action.name == "gen-object";
         if is_object {
-            let known = ["as", "model", "role", "schema", "schemaName", "schemaDescription", "output", "enum", "tools", "options", "stream"];
+            let known = [
+                "as",
+                "model",
+                "role",
+                "schema",
+                "schemaName",
+                "schemaDescription",
+                "output",
+                "enum",
+                "tools",
+                "options",
+                "stream",
+            ];
             self.only(action, &known, text);
         } else {
             self.only(action, &["as", "model", "role", "stream", "tools", "options"], text);
@@ -176,7 +188,10 @@ impl Compiler<'_> {
             return None;
         };
         let mut whole = flowloom_core::value::Map::new();
-        whole.insert("temperature".into(), flowloom_core::value::Number::from_f64(TEMPERATURE).map_or(Value::Null, Value::Number));
+        whole.insert(
+            "temperature".into(),
+            flowloom_core::value::Number::from_f64(TEMPERATURE).map_or(Value::Null, Value::Number),
+        );
         for (key, value) in map {
             match (&**key, value) {
                 ("stop", Value::String(_)) => whole.insert(key.clone(), Value::list(vec![value.clone()])),
@@ -186,10 +201,12 @@ impl Compiler<'_> {
         const KNOWN: [&str; 8] =
             ["maxTokens", "temperature", "seed", "stop", "topP", "topK", "presencePenalty", "frequencyPenalty"];
         if let Some(key) = map.keys().find(|key| !KNOWN.contains(&&***key)) {
-            let (start, end) = action.get("options").map_or((action.start, action.end), |given| (given.start, given.end));
+            let (start, end) =
+                action.get("options").map_or((action.start, action.end), |given| (given.start, given.end));
             let span = text.span(start, end);
             let message = format!("the option {key} is not known and has no effect");
-            self.problems.warn(Code::IgnoredKey, span, message).help = Some(format!("the options are {}", KNOWN.join(", ")));
+            self.problems.warn(Code::IgnoredKey, span, message).help =
+                Some(format!("the options are {}", KNOWN.join(", ")));
         }
         match serde_json::from_str(&flowloom_core::render::json(&whole.into())) {
             Ok(options) => Some(options),
@@ -213,7 +230,9 @@ impl Compiler<'_> {
         };
         let read = match output {
             "no-schema" => return Some(Value::map::<&str>([])),
-            "enum" if action.get("enum").is_some() => schema::one_of(self.schema_attribute(action, "enum", text, true)?),
+            "enum" if action.get("enum").is_some() => {
+                schema::one_of(self.schema_attribute(action, "enum", text, true)?)
+            }
             _ => self.schema_attribute(action, "schema", text, false)?,
         };
         let read = match output {
@@ -246,7 +265,12 @@ impl Compiler<'_> {
         match read {
             Ok(value) if is_list == value.as_list().is_some() && (is_list || value.as_map().is_some()) => Some(value),
             Ok(_) => {
-                self.attribute_error(action, name, if is_list { "must be a list of texts" } else { "must be a schema" }, text);
+                self.attribute_error(
+                    action,
+                    name,
+                    if is_list { "must be a list of texts" } else { "must be a schema" },
+                    text,
+                );
                 None
             }
             Err(wrong) => {
@@ -263,9 +287,10 @@ impl Compiler<'_> {
         }
         let source = self.value_attribute(action, "tools", names, text)?;
         let listed = source.constant();
-        let listed: Option<Vec<String>> = listed.as_ref().and_then(Value::as_list).and_then(|list| {
-            list.iter().map(|item| item.as_str().map(str::to_owned)).collect()
-        });
+        let listed: Option<Vec<String>> = listed
+            .as_ref()
+            .and_then(Value::as_list)
+            .and_then(|list| list.iter().map(|item| item.as_str().map(str::to_owned)).collect());
         let Some(listed) = listed else {
             self.attribute_error(action, "tools", "must be a list of names", text).help =
                 Some("write tools={['name']}; the tools are the functions that the configuration declares".into());
@@ -273,9 +298,11 @@ impl Compiler<'_> {
         };
         let mut tools = Vec::new();
         for name in listed {
-            let found = self.sources.functions.iter().find(|function| **function == name || tool_name(function) == name);
+            let found =
+                self.sources.functions.iter().find(|function| **function == name || tool_name(function) == name);
             let Some(function) = found.cloned() else {
-                let (start, end) = action.get("tools").map_or((action.start, action.end), |given| (given.start, given.end));
+                let (start, end) =
+                    action.get("tools").map_or((action.start, action.end), |given| (given.start, given.end));
                 let message = format!("there is no tool {name}");
                 self.report(text, Code::UnknownTool, start, end, message).help =
                     Some(format!("declare it in flowloom.toml: [functions.\"{name}\"] with a url or a workflow"));

@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn expressions_end_where_everything_is_closed() {
-        let complete = ["a", "{a: 1}", "`x${y}`", "'}'", "/[}/]/.test(a)", "a / b", "<>it's {x}</>", "// c\n", "/* } */", ""];
+        let complete =
+            ["a", "{a: 1}", "`x${y}`", "'}'", "/[}/]/.test(a)", "a / b", "<>it's {x}</>", "// c\n", "/* } */", ""];
         for text in complete {
             assert!(scan(text).is_balanced, "{text:?}");
         }

@@ -76,7 +76,12 @@ struct Compiler<'a> {
 }
 
 /// Compiles a Markdown workflow; files that it includes and `sources` does not have are added to `needs`.
-pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
+pub(crate) fn compile(
+    source: Source<'_>,
+    sources: &Sources,
+    problems: &mut Problems,
+    needs: &mut Vec<String>,
+) -> Option<Plan> {
     if let Err(message) = source::scan(source.text) {
         problems.error(Code::TooComplex, Span::default(), message);
         return None;
@@ -93,7 +98,12 @@ pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Prob
     compiled.flatten()
 }
 
-fn compile_here(source: &Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
+fn compile_here(
+    source: &Source<'_>,
+    sources: &Sources,
+    problems: &mut Problems,
+    needs: &mut Vec<String>,
+) -> Option<Plan> {
     let mark = if source.text.starts_with('\u{feff}') { 3 } else { 0 };
     let text = Text { file: source.file, whole: source.text, stops: vec![(0, mark)], text: &source.text[mark..] };
     let nodes = parse::parse(&text, true, problems)?;
@@ -177,7 +187,8 @@ impl Compiler<'_> {
     fn describes(&self, phases: &[Vec<&Node>]) -> bool {
         let acts = |phase: &Vec<&Node>| {
             phase.iter().any(|node| {
-                text::element(node).is_some_and(|(name, _)| name.is_some_and(|name| self.is_action(&actions::kebab(name))))
+                text::element(node)
+                    .is_some_and(|(name, _)| name.is_some_and(|name| self.is_action(&actions::kebab(name))))
             })
         };
         phases.first().is_some_and(|first| !acts(first)) && phases.iter().skip(1).any(acts)
@@ -235,7 +246,9 @@ fn plain(node: &Node, text: &Text<'_>) -> String {
             let (start, end) = text::range(node);
             text.text[start..end].to_owned()
         }
-        node => node.children().into_iter().flatten().map(|child| plain(child, text)).collect::<String>().trim().to_owned(),
+        node => {
+            node.children().into_iter().flatten().map(|child| plain(child, text)).collect::<String>().trim().to_owned()
+        }
     }
 }
 
@@ -250,4 +263,3 @@ pub fn role_of(system: &str) -> Option<&str> {
     let mark = ROLE_MARK.trim_start();
     system.strip_prefix(mark).or_else(|| system.split_once(ROLE_MARK).map(|(_, role)| role))
 }
-

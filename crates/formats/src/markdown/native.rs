@@ -27,10 +27,46 @@ const INHERITED: [&str; 11] = [
 
 /// Methods of lists and texts, which are values too, if only as functions.
 const METHODS: [&str; 40] = [
-    "concat", "copyWithin", "entries", "every", "fill", "filter", "find", "findIndex", "findLast", "flat", "flatMap",
-    "forEach", "includes", "indexOf", "join", "keys", "lastIndexOf", "map", "pop", "push", "reduce", "reduceRight",
-    "reverse", "shift", "slice", "some", "sort", "splice", "unshift", "values", "charAt", "endsWith", "match",
-    "padEnd", "padStart", "repeat", "replace", "split", "startsWith", "trim",
+    "concat",
+    "copyWithin",
+    "entries",
+    "every",
+    "fill",
+    "filter",
+    "find",
+    "findIndex",
+    "findLast",
+    "flat",
+    "flatMap",
+    "forEach",
+    "includes",
+    "indexOf",
+    "join",
+    "keys",
+    "lastIndexOf",
+    "map",
+    "pop",
+    "push",
+    "reduce",
+    "reduceRight",
+    "reverse",
+    "shift",
+    "slice",
+    "some",
+    "sort",
+    "splice",
+    "unshift",
+    "values",
+    "charAt",
+    "endsWith",
+    "match",
+    "padEnd",
+    "padStart",
+    "repeat",
+    "replace",
+    "split",
+    "startsWith",
+    "trim",
 ];
 
 /// How a name is read.
@@ -66,7 +102,9 @@ impl Native<'_> {
             Expression::BooleanLiteral(literal) => Js::Literal(literal.value.into()),
             Expression::NullLiteral(_) => Js::Literal(Value::Null),
             Expression::NumericLiteral(literal) => number(literal.value),
-            Expression::StringLiteral(literal) if !literal.lone_surrogates => Js::Literal(literal.value.as_str().into()),
+            Expression::StringLiteral(literal) if !literal.lone_surrogates => {
+                Js::Literal(literal.value.as_str().into())
+            }
             Expression::TemplateLiteral(template) => self.template(template, depth)?,
             Expression::Identifier(name) => (self.names)(name.name.as_str())?,
             Expression::ArrayExpression(list) => {

@@ -49,7 +49,8 @@ impl Reader<'_> {
             Expression::BooleanLiteral(literal) => literal.value.into(),
             Expression::NullLiteral(_) => Value::Null,
             Expression::TemplateLiteral(template) if template.expressions.is_empty() => {
-                let text = template.quasis.iter().filter_map(|quasi| quasi.value.cooked.as_ref()).map(|text| text.as_str());
+                let text =
+                    template.quasis.iter().filter_map(|quasi| quasi.value.cooked.as_ref()).map(|text| text.as_str());
                 text.collect::<String>().into()
             }
             Expression::UnaryExpression(unary) if unary.operator == UnaryOperator::UnaryNegation => {
@@ -68,7 +69,8 @@ impl Reader<'_> {
             Expression::ObjectExpression(object) => {
                 let mut map = Map::new();
                 for property in &object.properties {
-                    let (key, value) = pair(property).ok_or_else(|| wrong(expression, "write keys with values here"))?;
+                    let (key, value) =
+                        pair(property).ok_or_else(|| wrong(expression, "write keys with values here"))?;
                     let is_schema = matches!(value, Expression::CallExpression(_));
                     let value = if is_schema { self.schema(value)? } else { self.constant(value)? };
                     map.insert(key.into(), value);
@@ -77,7 +79,12 @@ impl Reader<'_> {
             }
             Expression::Identifier(name) => (self.data)(name.name.as_str())
                 .ok_or_else(|| wrong(expression, "only constants of the frontmatter's data can be named here"))?,
-            _ => return Err(wrong(expression, "this is known only when the workflow runs; a schema must be known before")),
+            _ => {
+                return Err(wrong(
+                    expression,
+                    "this is known only when the workflow runs; a schema must be known before",
+                ));
+            }
         })
     }
 
@@ -211,8 +218,7 @@ impl Reader<'_> {
             ("min", "array") => set("minItems", first()?),
             ("max", "array") => set("maxItems", first()?),
             ("length", _) => {
-                let (least, most) =
-                    if kind == "array" { ("minItems", "maxItems") } else { ("minLength", "maxLength") };
+                let (least, most) = if kind == "array" { ("minItems", "maxItems") } else { ("minLength", "maxLength") };
                 let length = first()?;
                 set(least, length.clone());
                 set(most, length);

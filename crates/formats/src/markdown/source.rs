@@ -4,6 +4,9 @@
 /// Bytes of a file at most.
 pub(super) const BYTES: usize = 256 << 10;
 
+/// Lines of a file at most.
+const LINES: usize = 8_000;
+
 /// Levels of lists, quotes and brackets at most.
 const NESTING: usize = 64;
 
@@ -18,6 +21,9 @@ pub(super) fn scan(text: &str) -> Result<(), String> {
     let (mut work, mut length, mut marks) = (0usize, 0usize, 0usize);
     for (index, line) in text.lines().enumerate() {
         let line_number = index + 1;
+        if line_number > LINES {
+            return Err(format!("the text has more than {LINES} lines"));
+        }
         if containers(line) > NESTING {
             return Err(format!("line {line_number} is nested more than {NESTING} levels deep"));
         }
@@ -26,9 +32,14 @@ pub(super) fn scan(text: &str) -> Result<(), String> {
             (length, marks) = (0, 0);
         }
         length += line.len() + 1;
-        marks += line.bytes().filter(|byte| matches!(byte, b'[' | b']' | b'*' | b'_' | b'`' | b'<' | b'{' | b'}' | b'!')).count();
+        marks += line
+            .bytes()
+            .filter(|byte| matches!(byte, b'[' | b']' | b'*' | b'_' | b'`' | b'<' | b'{' | b'}' | b'!'))
+            .count();
         if work + length * marks > WORK {
-            return Err(format!("the paragraph that ends at line {line_number} has too many marks of emphasis, links, code or expressions"));
+            return Err(format!(
+                "the paragraph that ends at line {line_number} has too many marks of emphasis, links, code or expressions"
+            ));
         }
     }
     Ok(())
@@ -37,6 +48,8 @@ pub(super) fn scan(text: &str) -> Result<(), String> {
 /// Marks of lists and quotes at the start of a line.
 fn containers(line: &str) -> usize {
     let bytes = line.as_bytes();
+    // A list inside a list is indented by two blanks at least.
+    let indent = bytes.iter().take_while(|byte| **byte == b' ').count();
     let mut levels = 0;
     for (at, byte) in bytes.iter().enumerate() {
         let is_alone = matches!(bytes.get(at + 1), None | Some(b' ' | b'\t'));
@@ -47,5 +60,5 @@ fn containers(line: &str) -> usize {
             _ => break,
         }
     }
-    levels
+    if levels == 0 { 0 } else { levels + indent / 2 }
 }

@@ -46,7 +46,9 @@ impl Compiler<'_> {
         for node in kept {
             match groups.last_mut() {
                 // What stands in one line is one paragraph.
-                Some(group) if group.last().is_some_and(|last| !text.text[range(last).1..range(node).0].contains('\n')) => {
+                Some(group)
+                    if group.last().is_some_and(|last| !text.text[range(last).1..range(node).0].contains('\n')) =>
+                {
                     group.push(node);
                 }
                 _ => groups.push(vec![node]),
@@ -117,7 +119,11 @@ impl Compiler<'_> {
             let is_inline = matches!(node, Node::MdxJsxTextElement(_));
             let (code, message, help) = if is_inline {
                 let message = format!("the action <{name}> must be a block of its own, not part of a line");
-                (Code::InlineAction, message, "put it on a line of its own; a block's tags too stand on their own lines")
+                (
+                    Code::InlineAction,
+                    message,
+                    "put it on a line of its own; a block's tags too stand on their own lines",
+                )
             } else {
                 let message = format!("the action <{name}> cannot run inside a list or another element");
                 (Code::NestedAction, message, "move it out, to the left margin of its block")

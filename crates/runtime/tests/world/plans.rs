@@ -185,7 +185,13 @@ fn talk() -> Step {
 fn story() -> Step {
     let script = |slot: &str, names: &[&str]| {
         let names = names.iter().map(|name| (*name).into()).collect();
-        Arc::new(Script { slot: slot.into(), source: format!("{slot}()").into(), names, span: Default::default(), place: Default::default() })
+        Arc::new(Script {
+            slot: slot.into(),
+            source: format!("{slot}()").into(),
+            names,
+            span: Default::default(),
+            place: Default::default(),
+        })
     };
     let (until, provided, said) =
         (script("until", &["$"]), script("provided", &["last"]), script("said", &["given", "$"]));
