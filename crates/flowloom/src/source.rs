@@ -50,7 +50,7 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
             if read_beside(path, beside, limit, &mut sources.files) {
                 compiled = compile(&name, &sources, format);
             }
-            while read_needed(path, &compiled.needs, limit, &mut sources.files) {
+            while add_needed(&compiled.needs, path, limit, &mut sources) {
                 compiled = compile(&name, &sources, format);
             }
             Source { name, bytes, compiled, files: sources.files }
@@ -63,23 +63,6 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
             Source { name, bytes: Vec::new(), compiled, files: BTreeMap::new() }
         }
     }
-}
-
-/// Reads the files that a definition names, where they lie in its folder or below it; whether there are any.
-fn read_needed(path: &Path, needs: &[String], limit: u64, files: &mut BTreeMap<String, Vec<u8>>) -> bool {
-    let before = files.len();
-    let folder = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
-    for need in needs {
-        // A link may lead anywhere, so it is the place itself that is looked at.
-        let place = Path::new(need).canonicalize().ok();
-        let Some(place) = place.filter(|place| folder.as_ref().is_some_and(|folder| place.starts_with(folder))) else {
-            continue;
-        };
-        if let Ok(bytes) = read(&place, limit) {
-            files.insert(need.clone(), bytes);
-        }
-    }
-    files.len() > before
 }
 
 /// Reads the files that a format looks for beside a definition; whether there are any. In a pattern `*` is one name.
@@ -109,6 +92,23 @@ fn matching(folder: &Path, part: &str) -> Vec<PathBuf> {
     let mut names: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
     names.sort();
     names.into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// Reads the files that a definition names, where they lie in its folder or below it; `false` if there is nothing new.
+fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
+    let before = sources.files.len();
+    let folder = path.parent().unwrap_or(Path::new("")).canonicalize();
+    for need in needs {
+        // A link may lead anywhere, so it is the place itself that is looked at.
+        let place = Path::new(need).canonicalize().ok();
+        let Some(place) = place.filter(|place| folder.as_ref().is_ok_and(|folder| place.starts_with(folder))) else {
+            continue;
+        };
+        if let Ok(bytes) = read(&place, limit) {
+            sources.files.insert(need.clone(), bytes);
+        }
+    }
+    sources.files.len() > before
 }
 
 /// The file's bytes; of a file beyond the limit only enough to see that it is.

@@ -7,52 +7,52 @@ use crate::render::{js_json, js_number};
 use crate::value::Value;
 
 /// A value under way: as [`Value`], or one that it cannot hold.
-pub(super) enum Operand {
+pub(super) enum Datum {
     Undefined,
     /// A number, also one that is not finite.
     Number(f64),
     Value(Value),
 }
 
-impl Operand {
-    pub(super) fn of(value: Value) -> Operand {
-        Operand::Value(value)
+impl Datum {
+    pub(super) fn of(value: Value) -> Datum {
+        Datum::Value(value)
     }
 
     /// As an item of a list or a field of an object, where `undefined` and what JSON cannot write are `null`.
     pub(super) fn into_value(self) -> Value {
         match self {
-            Operand::Undefined => Value::Null,
-            Operand::Number(number) => crate::value::Number::from_f64(number).map_or(Value::Null, Value::Number),
-            Operand::Value(value) => value,
+            Datum::Undefined => Value::Null,
+            Datum::Number(number) => crate::value::Number::from_f64(number).map_or(Value::Null, Value::Number),
+            Datum::Value(value) => value,
         }
     }
 
     pub(super) fn is_truthy(&self) -> bool {
         match self {
-            Operand::Undefined => false,
-            Operand::Number(number) => *number != 0.0 && !number.is_nan(),
-            Operand::Value(value) => value.is_truthy(),
+            Datum::Undefined => false,
+            Datum::Number(number) => *number != 0.0 && !number.is_nan(),
+            Datum::Value(value) => value.is_truthy(),
         }
     }
 
     pub(super) fn is_nullish(&self) -> bool {
-        matches!(self, Operand::Undefined | Operand::Value(Value::Null))
+        matches!(self, Datum::Undefined | Datum::Value(Value::Null))
     }
 
     fn is_object(&self) -> bool {
-        matches!(self, Operand::Value(Value::List(_) | Value::Map(_) | Value::Blob(_)))
+        matches!(self, Datum::Value(Value::List(_) | Value::Map(_) | Value::Blob(_)))
     }
 
     /// Whether `+` joins it as text.
     pub(super) fn is_textual(&self) -> bool {
-        self.is_object() || matches!(self, Operand::Value(Value::String(_)))
+        self.is_object() || matches!(self, Datum::Value(Value::String(_)))
     }
 
     fn number(&self) -> Option<f64> {
         match self {
-            Operand::Number(number) => Some(*number),
-            Operand::Value(Value::Number(number)) => Some(number.as_f64()),
+            Datum::Number(number) => Some(*number),
+            Datum::Value(Value::Number(number)) => Some(number.as_f64()),
             _ => None,
         }
     }
@@ -60,21 +60,21 @@ impl Operand {
     /// What `typeof` says.
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Operand::Undefined => "undefined",
-            Operand::Number(_) | Operand::Value(Value::Number(_)) => "number",
-            Operand::Value(Value::Bool(_)) => "boolean",
-            Operand::Value(Value::String(_)) => "string",
-            Operand::Value(Value::Null | Value::List(_) | Value::Map(_) | Value::Blob(_)) => "object",
+            Datum::Undefined => "undefined",
+            Datum::Number(_) | Datum::Value(Value::Number(_)) => "number",
+            Datum::Value(Value::Bool(_)) => "boolean",
+            Datum::Value(Value::String(_)) => "string",
+            Datum::Value(Value::Null | Value::List(_) | Value::Map(_) | Value::Blob(_)) => "object",
         }
     }
 }
 
 /// `String(value)`.
-pub(super) fn to_text(operand: &Operand) -> String {
+pub(super) fn to_text(operand: &Datum) -> String {
     match operand {
-        Operand::Undefined => "undefined".into(),
-        Operand::Number(number) => number_text(*number),
-        Operand::Value(value) => value_text(value),
+        Datum::Undefined => "undefined".into(),
+        Datum::Number(number) => number_text(*number),
+        Datum::Value(value) => value_text(value),
     }
 }
 
@@ -104,20 +104,20 @@ pub(super) fn number_text(number: f64) -> String {
 }
 
 /// The name of a property.
-pub(super) fn to_property_key(operand: &Operand) -> String {
+pub(super) fn to_property_key(operand: &Datum) -> String {
     to_text(operand)
 }
 
 /// `Number(value)`.
-pub(super) fn to_number(operand: &Operand) -> f64 {
+pub(super) fn to_number(operand: &Datum) -> f64 {
     match operand {
-        Operand::Undefined => f64::NAN,
-        Operand::Number(number) => *number,
-        Operand::Value(Value::Null) => 0.0,
-        Operand::Value(Value::Bool(value)) => f64::from(u8::from(*value)),
-        Operand::Value(Value::Number(number)) => number.as_f64(),
-        Operand::Value(Value::String(text)) => text_number(text),
-        Operand::Value(value) => text_number(&value_text(value)),
+        Datum::Undefined => f64::NAN,
+        Datum::Number(number) => *number,
+        Datum::Value(Value::Null) => 0.0,
+        Datum::Value(Value::Bool(value)) => f64::from(u8::from(*value)),
+        Datum::Value(Value::Number(number)) => number.as_f64(),
+        Datum::Value(Value::String(text)) => text_number(text),
+        Datum::Value(value) => text_number(&value_text(value)),
     }
 }
 
@@ -168,13 +168,13 @@ pub(super) fn power(base: f64, exponent: f64) -> f64 {
 }
 
 /// `===`: objects are the same only if they are one.
-pub(super) fn strictly_equal(left: &Operand, right: &Operand) -> bool {
+pub(super) fn strictly_equal(left: &Datum, right: &Datum) -> bool {
     if let (Some(left), Some(right)) = (left.number(), right.number()) {
         return left == right;
     }
     match (left, right) {
-        (Operand::Undefined, Operand::Undefined) => true,
-        (Operand::Value(left), Operand::Value(right)) => match (left, right) {
+        (Datum::Undefined, Datum::Undefined) => true,
+        (Datum::Value(left), Datum::Value(right)) => match (left, right) {
             (Value::Null, Value::Null) => true,
             (Value::Bool(left), Value::Bool(right)) => left == right,
             (Value::String(left), Value::String(right)) => left == right,
@@ -188,7 +188,7 @@ pub(super) fn strictly_equal(left: &Operand, right: &Operand) -> bool {
 }
 
 /// `==`.
-pub(super) fn loosely_equal(left: &Operand, right: &Operand) -> bool {
+pub(super) fn loosely_equal(left: &Datum, right: &Datum) -> bool {
     if left.is_nullish() || right.is_nullish() {
         return left.is_nullish() && right.is_nullish();
     }
@@ -196,14 +196,14 @@ pub(super) fn loosely_equal(left: &Operand, right: &Operand) -> bool {
         return strictly_equal(left, right);
     }
     match (left.is_object(), right.is_object()) {
-        (true, false) => loosely_equal(&Operand::Value(to_text(left).into()), right),
-        (false, true) => loosely_equal(left, &Operand::Value(to_text(right).into())),
+        (true, false) => loosely_equal(&Datum::Value(to_text(left).into()), right),
+        (false, true) => loosely_equal(left, &Datum::Value(to_text(right).into())),
         _ => to_number(left) == to_number(right),
     }
 }
 
 /// The order of two values; `None` if there is none (`NaN`).
-pub(super) fn compare(left: &Operand, right: &Operand) -> Option<Ordering> {
+pub(super) fn compare(left: &Datum, right: &Datum) -> Option<Ordering> {
     if left.is_textual() && right.is_textual() {
         let (left, right) = (to_text(left), to_text(right));
         return Some(left.encode_utf16().cmp(right.encode_utf16()));

@@ -11,7 +11,7 @@ use crate::error::StepError;
 use crate::template::{Lookup, Template};
 use crate::value::{Map, Number, Value};
 
-use convert::{Operand, compare, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
+use convert::{Datum, compare, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
 
 /// An expression of the part of JavaScript that is evaluated here.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,18 +130,18 @@ enum Stop {
     Error(StepError),
 }
 
-type Evaluated = Result<Operand, Stop>;
+type Evaluated = Result<Datum, Stop>;
 
 impl Js {
     /// The value in `scope`; `None` is `undefined`. A number that is not finite is its text.
     pub fn evaluate(&self, scope: &dyn Lookup) -> Result<Option<Value>, StepError> {
         Ok(match self.operand(scope)? {
-            Operand::Undefined => None,
-            Operand::Number(number) => Some(match Number::from_f64(number) {
+            Datum::Undefined => None,
+            Datum::Number(number) => Some(match Number::from_f64(number) {
                 Some(number) => Value::Number(number),
                 None => convert::number_text(number).into(),
             }),
-            Operand::Value(value) => Some(value),
+            Datum::Value(value) => Some(value),
         })
     }
 
@@ -150,26 +150,26 @@ impl Js {
         self.operand(scope).map(|operand| operand.is_truthy())
     }
 
-    fn operand(&self, scope: &dyn Lookup) -> Result<Operand, StepError> {
+    fn operand(&self, scope: &dyn Lookup) -> Result<Datum, StepError> {
         match self.eval(scope) {
             Ok(operand) => Ok(operand),
-            Err(Stop::Short) => Ok(Operand::Undefined),
+            Err(Stop::Short) => Ok(Datum::Undefined),
             Err(Stop::Error(error)) => Err(error),
         }
     }
 
     fn eval(&self, scope: &dyn Lookup) -> Evaluated {
         Ok(match self {
-            Js::Literal(value) => Operand::of(value.clone()),
-            Js::Undefined => Operand::Undefined,
-            Js::Special(number) => Operand::Number(*number),
-            Js::Name(name) => scope.lookup(name).cloned().map_or(Operand::Undefined, Operand::of),
+            Js::Literal(value) => Datum::of(value.clone()),
+            Js::Undefined => Datum::Undefined,
+            Js::Special(number) => Datum::Number(*number),
+            Js::Name(name) => scope.lookup(name).cloned().map_or(Datum::Undefined, Datum::of),
             Js::Template(parts) => {
                 let mut text = String::new();
                 for part in parts {
                     text.push_str(&to_text(&part.eval(scope)?));
                 }
-                Operand::Value(text.into())
+                Datum::Value(text.into())
             }
             Js::List(items) => list(items, scope)?,
             Js::Object(properties) => object(properties, scope)?,
@@ -182,7 +182,7 @@ impl Js {
                 member(&object, &key)?
             }
             Js::Chain(inner) => match inner.eval(scope) {
-                Err(Stop::Short) => Operand::Undefined,
+                Err(Stop::Short) => Datum::Undefined,
                 evaluated => evaluated?,
             },
             Js::Unary(operator, inner) => unary(*operator, &inner.eval(scope)?),
@@ -202,7 +202,7 @@ impl Js {
             }
             Js::Markdown(blocks) => {
                 let parts = Content::parts_of(blocks, scope).map_err(Stop::Error)?;
-                Operand::Value(content::text_of(&parts).into())
+                Datum::Value(content::text_of(&parts).into())
             }
             Js::Placed(inner, place) => match inner.eval(scope) {
                 Err(Stop::Error(error)) => return Err(Stop::Error(place.blame(error))),
@@ -228,13 +228,13 @@ fn list(items: &[Item], scope: &dyn Lookup) -> Evaluated {
         match item {
             Item::One(js) => list.push(js.eval(scope)?.into_value()),
             Item::Spread(js) => match js.eval(scope)? {
-                Operand::Value(Value::List(spread)) => list.extend(spread.iter().cloned()),
-                Operand::Value(Value::String(text)) => list.extend(text.chars().map(|c| c.to_string().into())),
+                Datum::Value(Value::List(spread)) => list.extend(spread.iter().cloned()),
+                Datum::Value(Value::String(text)) => list.extend(text.chars().map(|c| c.to_string().into())),
                 other => return Err(failed(format!("{} cannot be spread into a list", describe(&other)))),
             },
         }
     }
-    Ok(Operand::Value(Value::list(list)))
+    Ok(Datum::Value(Value::list(list)))
 }
 
 fn object(properties: &[Property], scope: &dyn Lookup) -> Evaluated {
@@ -244,7 +244,7 @@ fn object(properties: &[Property], scope: &dyn Lookup) -> Evaluated {
             Property::Pair(key, value) => {
                 let key = to_property_key(&key.eval(scope)?);
                 match value.eval(scope)? {
-                    Operand::Undefined => {
+                    Datum::Undefined => {
                         map.shift_remove(key.as_str());
                     }
                     value => {
@@ -253,68 +253,68 @@ fn object(properties: &[Property], scope: &dyn Lookup) -> Evaluated {
                 }
             }
             Property::Spread(js) => match js.eval(scope)? {
-                Operand::Value(Value::Map(spread)) => {
+                Datum::Value(Value::Map(spread)) => {
                     map.extend(spread.iter().map(|(key, value)| (key.clone(), value.clone())));
                 }
-                Operand::Value(Value::List(items)) => {
+                Datum::Value(Value::List(items)) => {
                     map.extend(items.iter().enumerate().map(|(i, item)| (i.to_string().into(), item.clone())));
                 }
-                Operand::Value(Value::String(text)) => {
+                Datum::Value(Value::String(text)) => {
                     map.extend(text.chars().enumerate().map(|(i, c)| (i.to_string().into(), c.to_string().into())));
                 }
                 _ => {}
             },
         }
     }
-    Ok(Operand::Value(map.into()))
+    Ok(Datum::Value(map.into()))
 }
 
 /// `object[key]`.
-fn member(object: &Operand, key: &str) -> Evaluated {
+fn member(object: &Datum, key: &str) -> Evaluated {
     let index = || key.parse::<usize>().ok().filter(|index| index.to_string() == key);
     let found = match object {
-        Operand::Undefined | Operand::Value(Value::Null) => {
-            let what = if matches!(object, Operand::Undefined) { "undefined" } else { "null" };
+        Datum::Undefined | Datum::Value(Value::Null) => {
+            let what = if matches!(object, Datum::Undefined) { "undefined" } else { "null" };
             return Err(failed(format!("cannot read {key:?} of {what}")));
         }
-        Operand::Value(Value::Map(map)) => map.get(key).cloned(),
-        Operand::Value(Value::List(items)) if key == "length" => Some((items.len() as i64).into()),
-        Operand::Value(Value::List(items)) => index().and_then(|index| items.get(index).cloned()),
-        Operand::Value(Value::String(text)) if key == "length" => Some((text.encode_utf16().count() as i64).into()),
-        Operand::Value(Value::String(text)) => {
+        Datum::Value(Value::Map(map)) => map.get(key).cloned(),
+        Datum::Value(Value::List(items)) if key == "length" => Some((items.len() as i64).into()),
+        Datum::Value(Value::List(items)) => index().and_then(|index| items.get(index).cloned()),
+        Datum::Value(Value::String(text)) if key == "length" => Some((text.encode_utf16().count() as i64).into()),
+        Datum::Value(Value::String(text)) => {
             let unit = index().and_then(|index| text.encode_utf16().nth(index));
             unit.map(|unit| String::from_utf16_lossy(&[unit]).into())
         }
-        Operand::Value(Value::Blob(blob)) => match key {
+        Datum::Value(Value::Blob(blob)) => match key {
             "name" => Some(blob.name.as_str().into()),
             "type" => Some(blob.mime.as_str().into()),
             _ => None,
         },
-        Operand::Number(_) | Operand::Value(Value::Bool(_) | Value::Number(_)) => None,
+        Datum::Number(_) | Datum::Value(Value::Bool(_) | Value::Number(_)) => None,
     };
-    Ok(found.map_or(Operand::Undefined, Operand::of))
+    Ok(found.map_or(Datum::Undefined, Datum::of))
 }
 
-fn unary(operator: Unary, operand: &Operand) -> Operand {
+fn unary(operator: Unary, operand: &Datum) -> Datum {
     match operator {
-        Unary::Minus => Operand::Number(-to_number(operand)),
-        Unary::Plus => Operand::Number(to_number(operand)),
-        Unary::Not => Operand::Value((!operand.is_truthy()).into()),
-        Unary::BitNot => Operand::Number(f64::from(!to_int32(to_number(operand)))),
-        Unary::TypeOf => Operand::Value(operand.kind().into()),
-        Unary::Void => Operand::Undefined,
+        Unary::Minus => Datum::Number(-to_number(operand)),
+        Unary::Plus => Datum::Number(to_number(operand)),
+        Unary::Not => Datum::Value((!operand.is_truthy()).into()),
+        Unary::BitNot => Datum::Number(f64::from(!to_int32(to_number(operand)))),
+        Unary::TypeOf => Datum::Value(operand.kind().into()),
+        Unary::Void => Datum::Undefined,
     }
 }
 
-fn binary(operator: Binary, left: &Operand, right: &Operand) -> Operand {
-    let numbers = |f: fn(f64, f64) -> f64| Operand::Number(f(to_number(left), to_number(right)));
+fn binary(operator: Binary, left: &Datum, right: &Datum) -> Datum {
+    let numbers = |f: fn(f64, f64) -> f64| Datum::Number(f(to_number(left), to_number(right)));
     let bits =
-        |f: fn(i32, i32) -> i32| Operand::Number(f64::from(f(to_int32(to_number(left)), to_int32(to_number(right)))));
-    let truth = |value: bool| Operand::Value(value.into());
+        |f: fn(i32, i32) -> i32| Datum::Number(f64::from(f(to_int32(to_number(left)), to_int32(to_number(right)))));
+    let truth = |value: bool| Datum::Value(value.into());
     match operator {
         Binary::Add => match (left.is_textual(), right.is_textual()) {
             (false, false) => numbers(|a, b| a + b),
-            _ => Operand::Value((to_text(left) + &to_text(right)).into()),
+            _ => Datum::Value((to_text(left) + &to_text(right)).into()),
         },
         Binary::Subtract => numbers(|a, b| a - b),
         Binary::Multiply => numbers(|a, b| a * b),
@@ -336,16 +336,16 @@ fn binary(operator: Binary, left: &Operand, right: &Operand) -> Operand {
         Binary::ShiftRight => bits(|a, b| a.wrapping_shr(b as u32)),
         Binary::ShiftRightZero => {
             let (left, right) = (to_int32(to_number(left)) as u32, to_int32(to_number(right)) as u32);
-            Operand::Number(f64::from(left.wrapping_shr(right)))
+            Datum::Number(f64::from(left.wrapping_shr(right)))
         }
     }
 }
 
-fn describe(operand: &Operand) -> &'static str {
+fn describe(operand: &Datum) -> &'static str {
     match operand {
-        Operand::Undefined => "undefined",
-        Operand::Number(_) => "a number",
-        Operand::Value(value) => value.kind(),
+        Datum::Undefined => "undefined",
+        Datum::Number(_) => "a number",
+        Datum::Value(value) => value.kind(),
     }
 }
 

@@ -101,10 +101,10 @@ fn texts_as_numbers() {
         ("-Infinity", f64::NEG_INFINITY),
     ];
     for (from, to) in cases {
-        assert_eq!(to_number(&Operand::Value(from.into())), to, "{from:?}");
+        assert_eq!(to_number(&Datum::Value(from.into())), to, "{from:?}");
     }
     for from in ["inf", "nan", "1_0", "a", "1 2", "0x", "--1", "infinity"] {
-        assert!(to_number(&Operand::Value(from.into())).is_nan(), "{from:?}");
+        assert!(to_number(&Datum::Value(from.into())).is_nan(), "{from:?}");
     }
 }
 
