@@ -97,11 +97,11 @@ fn matching(folder: &Path, part: &str) -> Vec<PathBuf> {
 /// Reads the files that a definition names, where they lie in its folder or below it; `false` if there is nothing new.
 fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
     let before = sources.files.len();
-    let folder = path.parent().unwrap_or(Path::new("")).canonicalize();
+    let folder = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
     for need in needs {
         // A link may lead anywhere, so it is the place itself that is looked at.
         let place = Path::new(need).canonicalize().ok();
-        let Some(place) = place.filter(|place| folder.as_ref().is_ok_and(|folder| place.starts_with(folder))) else {
+        let Some(place) = place.filter(|place| folder.as_ref().is_some_and(|folder| place.starts_with(folder))) else {
             continue;
         };
         if let Ok(bytes) = read(&place, limit) {
