@@ -15,7 +15,7 @@ use flowloom_core::value::Value;
 
 use super::host::BlockHost;
 use super::{Halt, Interpreter, Place};
-use crate::effects::Context;
+use crate::effects::{Boxed, Context};
 use crate::journal::profile_holder;
 use crate::log::{Emitted, Mode, Recorded, RunLog};
 use crate::scope;
@@ -144,13 +144,23 @@ impl Interpreter {
     }
 
     async fn timed(&self, place: &Place, attempt: u32, effect: &Effect<'_>) -> Result<Outcome, Failure> {
-        let work = Box::pin(self.perform(place, attempt, effect.request));
+        let work = self.performing(place, attempt, effect.request);
         let Some(limit) = effect.timeout_ms else { return work.await };
         let until = self.log.now_ms().saturating_add(limit);
         match scope::race(work, self.effects.clock.sleep_until(until)).await {
             Some(performed) => performed,
             None => Err(StepError::passing(Code::StepTimeout, format!("no answer within {limit} ms")).into()),
         }
+    }
+
+    /// Boxed by a function of its own: a box made where it is awaited would leave room for its content there too.
+    fn performing<'a>(
+        &'a self,
+        place: &'a Place,
+        attempt: u32,
+        request: &'a Request,
+    ) -> Boxed<'a, Result<Outcome, Failure>> {
+        Box::pin(self.perform(place, attempt, request))
     }
 
     async fn perform(&self, place: &Place, attempt: u32, request: &Request) -> Result<Outcome, Failure> {

@@ -187,20 +187,20 @@ impl Interpreter {
 
     async fn walk(&self, step: &Step, env: &mut Env, place: &Place) -> Walked {
         let inner = Place { nesting: place.nesting + 1, ..place.clone() };
+        // Boxed, so that a leaf's future has no room for a composite's: what is small is allocated faster.
         match &step.kind {
-            Kind::Sequence(steps) => self.sequence(steps, env, &inner).await,
-            Kind::Parallel(members) => self.parallel(members, env, &inner).await,
-            Kind::Dag(dag) => self.dag(dag, env, &inner).await,
-            Kind::Machine(machine) => self.machine(machine, env, &inner).await,
-            Kind::Loop(looped) => self.repeat(looped, env, &inner).await,
+            Kind::Sequence(steps) => Box::pin(self.sequence(steps, env, &inner)).await,
+            Kind::Parallel(members) => Box::pin(self.parallel(members, env, &inner)).await,
+            Kind::Dag(dag) => Box::pin(self.dag(dag, env, &inner)).await,
+            Kind::Machine(machine) => Box::pin(self.machine(machine, env, &inner)).await,
+            Kind::Loop(looped) => Box::pin(self.repeat(looped, env, &inner)).await,
             Kind::Branch { arms, otherwise } => self.branch(arms, otherwise.as_deref(), env, &inner).await,
             Kind::Return(step) => self.step_at(step, env, inner).await.and_then(|output| Err(Halt::Return(output))),
-            Kind::Subflow(subflow) => self.subflow(subflow, env, &inner).await,
+            Kind::Subflow(subflow) => Box::pin(self.subflow(subflow, env, &inner)).await,
             Kind::Scoped(scoped) => Box::pin(self.scoped(scoped, env, &inner)).await,
             Kind::Say(say) => self.say(say, env, place),
             Kind::Turn(turn) => Box::pin(self.turn(step, turn, env, &inner)).await,
             Kind::Tools(tools) => Box::pin(self.tools(step, tools, env, &inner)).await,
-            // Boxed, so that the future of every other step has no room for it: what is small is allocated faster.
             Kind::Agent(agent) => Box::pin(self.agent(step, agent, env, &inner)).await,
             Kind::Assign(rows) => self.assign(rows, env, place),
             Kind::Fail { .. }
