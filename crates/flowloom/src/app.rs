@@ -1,7 +1,7 @@
 //! Wires the parts together: store, models, tools and the engine, as configured.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use flowloom_tools::{
 
 use crate::bundle::Bundle;
 use crate::config::{Config, Function};
+use crate::source::{self, Reading};
 use crate::workflows::{self, Host};
 
 /// The parts of the program that a run needs.
@@ -106,6 +107,21 @@ impl App {
         }
     }
 
+    /// The files of a workflow that the configuration names, by their paths below the configuration's folder.
+    fn workflow(&self, file: &str) -> Result<BTreeMap<String, String>, StepError> {
+        let base = self.config.base();
+        let reading = Reading { config: &self.config, format: None, lenient: false };
+        let source = source::load(&base.join(file), &reading);
+        if source.files.is_empty() {
+            let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
+            return Err(StepError::new(Code::ConfigInvalid, format!("the workflow of a function: {why}")));
+        }
+        let below =
+            |path: String| Path::new(&path).strip_prefix(&base).map_or(path.clone(), |path| path.display().to_string());
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(source.files.into_iter().map(|(path, bytes)| (below(path), text(bytes))).collect())
+    }
+
     /// The bundle of a new run of a file.
     pub(crate) fn bundle(
         &self,
@@ -118,11 +134,7 @@ impl App {
             read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
         for function in self.config.functions.values() {
             if let Some(workflow) = &function.workflow {
-                let path = self.config.base().join(workflow);
-                let text = std::fs::read_to_string(&path).map_err(|error| {
-                    StepError::new(Code::ConfigInvalid, format!("the workflow {}: {error}", path.display()))
-                })?;
-                files.insert(workflow.clone(), text);
+                files.extend(self.workflow(workflow)?);
             }
         }
         Ok(Bundle {

@@ -54,6 +54,7 @@ impl Bundle {
             files: self.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect(),
             functions: configured.clone(),
             configured,
+            helpers: Function::helpers(&self.functions),
             is_lenient: self.lenient,
             tools_base: self.tools_base.clone(),
             source_bytes: u64::MAX,

@@ -82,7 +82,7 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of a format
     Schema {
-        /// flow, steps, pipeline or graph
+        /// flow, steps, pipeline, graph, or markdown for the frontmatter
         format: String,
     },
     /// Talk with a graph in the terminal
@@ -94,9 +94,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: UserCommand,
     },
-    /// Explain an error code
+    /// Explain an error code, or show the instructions that Markdown workflows begin with
     Explain {
-        /// For example FL0105
+        /// For example FL0105, or prompt
         code: String,
     },
     /// Show what is configured, where each value comes from, and what is missing
@@ -138,6 +138,9 @@ pub(crate) struct RunArgs {
     /// Bounds: tokens=N,usd=N,steps=N,time=30s
     #[arg(long, value_name = "BOUNDS")]
     pub(crate) budget: Option<String>,
+    /// Also write the result into this folder: result.json, and what there is to read as output.md
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

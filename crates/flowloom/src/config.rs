@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
+use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Global;
@@ -100,6 +102,21 @@ pub(crate) struct Function {
     pub(crate) effect: Option<EffectClass>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
+    /// Values that the attributes of its action in Markdown read as `$`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) helpers: BTreeMap<String, serde_json::Value>,
+}
+
+impl Function {
+    /// The helpers of those functions that have some.
+    pub(crate) fn helpers(functions: &BTreeMap<String, Function>) -> BTreeMap<String, Value> {
+        let value = |value: &serde_json::Value| parse_value(&value.to_string()).unwrap_or_default();
+        let lending = functions.iter().filter(|(_, function)| !function.helpers.is_empty());
+        let helpers = |function: &Function| {
+            Value::map(function.helpers.iter().map(|(name, helper)| (name.as_str(), value(helper))))
+        };
+        lending.map(|(id, function)| (id.clone(), helpers(function))).collect()
+    }
 }
 
 /// A value and where it comes from.

@@ -3,9 +3,11 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{Inputs, Plan};
+use flowloom_core::plan::{InputKind, Inputs, Plan};
 use flowloom_core::value::{Map, Value};
 
 use crate::failure::Failure;
@@ -27,13 +29,50 @@ pub(crate) fn read(plan: &Plan, values: &[String], file: Option<&Path>) -> Resul
     };
     let mut map = base;
     for value in values {
-        let (name, value) = pair(value)?;
+        let (name, value) = given(plan, value)?;
         map.insert(name.into(), value);
     }
     Ok(map.into())
 }
 
-fn read_file(path: &Path) -> Result<String, Failure> {
+/// One `-i`, read as what the plan says its input is.
+fn given<'a>(plan: &Plan, text: &'a str) -> Result<(&'a str, Value), Failure> {
+    let kind_of = |name: &str| match &plan.inputs {
+        Inputs::Named { declared, .. } => declared.iter().find(|input| input.name == name).map(|input| &input.kind),
+        Inputs::Whole(_) => None,
+    };
+    if let Some((name, file)) = text.split_once("=@")
+        && kind_of(name) == Some(&InputKind::File)
+    {
+        return Ok((name, read_blob(Path::new(file))?));
+    }
+    let (name, value) = pair(text)?;
+    let value = match kind_of(name) {
+        Some(kind) => of_kind(kind, value),
+        None => value,
+    };
+    Ok((name, value))
+}
+
+/// What was typed, as a value of a kind: the text of a JSON list is a list where one is wanted.
+pub(crate) fn of_kind(kind: &InputKind, typed: Value) -> Value {
+    match (kind, typed.as_str().map(parse_value)) {
+        (InputKind::List, Some(Ok(list @ Value::List(_)))) => list,
+        _ => typed,
+    }
+}
+
+/// A file as a value.
+pub(crate) fn read_blob(path: &Path) -> Result<Value, Failure> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::usage(format!("the input {} cannot be read: {error}", path.display())))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mime = mime_guess::from_path(path).first_or_octet_stream().to_string();
+    let file = [("name", name), ("mime", mime), ("base64", STANDARD.encode(bytes))];
+    Ok(Value::map([("$file", Value::map(file.map(|(key, text)| (key, Value::from(text)))))]))
+}
+
+pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = match path.to_str() {
         Some("-") => std::io::stdin().read_to_string(&mut text).map(|_| ()),

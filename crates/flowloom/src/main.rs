@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod app;
+mod ask;
 mod bundle;
 mod cli;
 mod commands;
@@ -11,6 +12,7 @@ mod config;
 mod draw;
 mod failure;
 mod inputs;
+mod out;
 mod progress;
 mod report;
 mod source;

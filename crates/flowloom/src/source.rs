@@ -9,7 +9,7 @@ use flowloom_formats::{Compiled, Sources, compile};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 use serde_json::json;
 
-use crate::config::Config;
+use crate::config::{Config, Function};
 use crate::failure::Failure;
 
 /// A definition file with what compiling it said.
@@ -37,6 +37,7 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
     let mut sources = Sources {
         functions: functions.clone(),
         configured: functions,
+        helpers: Function::helpers(&config.functions),
         is_lenient: lenient,
         tools_base: config.tools_base.clone(),
         source_bytes: limit,

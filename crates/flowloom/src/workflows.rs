@@ -51,8 +51,7 @@ impl Host {
     }
 
     /// The bundle of another definition under the same settings.
-    fn bundle_of(&self, entry: &str, text: &str) -> Result<Bundle, StepError> {
-        let files = BTreeMap::from([(entry.to_owned(), text.to_owned())]);
+    fn bundle_of(&self, entry: &str, files: BTreeMap<String, String>) -> Result<Bundle, StepError> {
         let bundle = Bundle { entry: entry.to_owned(), format: Format::Steps, files, ..self.bundle.clone() };
         let compiled = compile(entry, &bundle.sources(), None);
         match (compiled.format, compiled.plan) {
@@ -126,7 +125,7 @@ impl Host {
             None => arguments.clone().into(),
         };
         let text = render::json(&definition);
-        self.bundle_of("workflow.json", &text)?;
+        self.bundle_of("workflow.json", BTreeMap::from([("workflow.json".to_owned(), text.clone())]))?;
         let given = definition.get("id").and_then(Value::as_str).map(str::to_owned);
         let id = given.unwrap_or_else(|| id_of(&context.key()).to_string());
         let row = WorkflowRow { id: id.clone(), created_at: SystemClock.now_ms(), definition: text };
@@ -137,7 +136,8 @@ impl Host {
     async fn run_stored(&self, arguments: &Map, context: &Context) -> Result<Value, StepError> {
         let id = required(arguments, "workflowId")?;
         let row = self.find(&id)?;
-        let bundle = self.bundle_of(&format!("{id}.json"), &row.definition)?;
+        let entry = format!("{id}.json");
+        let bundle = self.bundle_of(&entry, BTreeMap::from([(entry.clone(), row.definition)]))?;
         let agent = arguments.get("agentId").and_then(Value::as_str).map(str::to_owned);
         let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
         let input = arguments.get("input").cloned().unwrap_or_default();
@@ -255,8 +255,7 @@ impl NativeFunction for FileFunction {
 
     fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
         Box::pin(async move {
-            let text = self.host.bundle.files.get(&self.file).cloned().unwrap_or_default();
-            let bundle = self.host.bundle_of(&self.file, &text)?;
+            let bundle = self.host.bundle_of(&self.file, self.host.bundle.files.clone())?;
             let inputs = input_of(&request.payload);
             let agent = context.agent.as_deref().map(str::to_owned);
             let ended = self.host.run(bundle, inputs, agent, context).await?;
@@ -265,8 +264,12 @@ impl NativeFunction for FileFunction {
     }
 }
 
-/// What a workflow is given: the caller's input if it is an object, else the prompt.
+/// What a workflow is given: the arguments if there is no prompt, else the caller's input if it is an object, else the
+/// prompt.
 fn input_of(payload: &Payload) -> Value {
+    if payload.prompt.is_none() {
+        return payload.to_value();
+    }
     match payload.get("input") {
         Some(input @ Value::Map(_)) => input,
         _ => payload.get("prompt").unwrap_or_default(),

@@ -54,6 +54,11 @@ fn step_lists_are_told_what_is_wrong() {
 }
 
 #[test]
+fn markdown_is_told_what_is_wrong() {
+    check_all("markdown");
+}
+
+#[test]
 fn pipelines_are_told_what_is_wrong() {
     check_all("pipeline");
 }

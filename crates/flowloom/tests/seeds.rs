@@ -72,3 +72,38 @@ fn the_graph_runs_without_its_dangling_edges() {
     assert_eq!(told["result"]["node_trace"], serde_json::json!(["Router"]));
     assert_eq!(told["result"]["end_reason"], "no_edge");
 }
+
+/// Mends a seed and runs what came of it.
+fn mended(file: &str, inputs: &[&str]) -> serde_json::Value {
+    let place = Place::new("");
+    let text = std::fs::read_to_string(seeds().join(file)).expect("a seed");
+    let copy = place.write("seed.mdx", &text);
+    let copy = copy.to_str().expect("a path");
+    assert_eq!(exit(&place.run(&["check", "--fix", copy])), 0, "{file}");
+    let mut arguments = vec!["run", copy, "--model", "*=scripted:echo"];
+    inputs.iter().for_each(|input| arguments.extend(["-i", input]));
+    let (code, told) = place.json(&arguments);
+    assert_eq!(code, 0, "{file}: {told}");
+    told["result"].clone()
+}
+
+#[test]
+fn markdown_with_flaws_runs_when_they_are_mended() {
+    let inputs = ["name=Ada", "instructions=[\"be kind\", \"be short\"]", "preferredModel=openai:gpt-4o"];
+    let result = mended("markdown/03.mdx", &inputs);
+    let foo = result["results"]["foo"].as_str().expect("a text");
+    assert!(foo.contains("Hello Ada!") && foo.contains("- be kind\n- be short"), "{foo}");
+
+    let result = mended(
+        "markdown/04.mdx",
+        &[r#"items=[{"name":"a","subitems":[{"name":"x"},{"name":"y"}]},{"name":"b","subitems":[]}]"#],
+    );
+    let output = result["output"].as_str().expect("a text");
+    assert!(output.contains("Item: a\nSubitem: x") && output.contains("Item: a\nSubitem: y"), "{output}");
+    assert_eq!(result["results"]["outer"].as_array().map(Vec::len), Some(2), "{result}");
+
+    let result = mended("markdown/05.mdx", &["langs=[\"German\", \"French\"]"]);
+    let translations = result["results"]["translations"].as_array().expect("a list");
+    let texts: Vec<_> = translations.iter().filter_map(|one| one["poem"].as_str()).collect();
+    assert!(texts.len() == 2 && texts[0].contains("to German") && texts[1].contains("to French"), "{texts:?}");
+}

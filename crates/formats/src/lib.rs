@@ -35,6 +35,8 @@ pub struct Sources {
     pub functions: Vec<String>,
     /// Functions that the configuration declares; they take the place of built-in ones.
     pub configured: Vec<String>,
+    /// What configured functions lend to the attributes of their actions in Markdown, by function.
+    pub helpers: BTreeMap<String, Value>,
     /// Whether a graph's edges that lead nowhere are left out with a warning.
     pub is_lenient: bool,
     /// The address below which the tools of a graph's agents are, for example `https://example.org/api`.

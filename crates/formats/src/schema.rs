@@ -2,13 +2,13 @@
 
 use flowloom_core::plan::Format;
 
-/// The schema of a format, if it is a JSON format of this version.
-pub fn schema(format: Format) -> Option<&'static str> {
+/// The schema of a format; of Markdown, that of the frontmatter.
+pub fn schema(format: Format) -> &'static str {
     match format {
-        Format::Flow => Some(include_str!("flow/schema.json")),
-        Format::Steps => Some(include_str!("steps/schema.json")),
-        Format::Pipeline => Some(include_str!("pipeline/schema.json")),
-        Format::Graph => Some(include_str!("graph/schema.json")),
-        Format::Markdown => None,
+        Format::Flow => include_str!("flow/schema.json"),
+        Format::Steps => include_str!("steps/schema.json"),
+        Format::Pipeline => include_str!("pipeline/schema.json"),
+        Format::Graph => include_str!("graph/schema.json"),
+        Format::Markdown => include_str!("markdown/frontmatter.schema.json"),
     }
 }

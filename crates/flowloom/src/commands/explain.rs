@@ -5,7 +5,7 @@ use std::path::Path;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::did_you_mean;
 use flowloom_core::plan::Format;
-use flowloom_formats::{flow, schema};
+use flowloom_formats::{flow, markdown, schema};
 
 use crate::cli::Global;
 use crate::failure::{Failure, Outcome};
@@ -15,6 +15,9 @@ use crate::report;
 const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/errors.rs"));
 
 pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
+    if text == "prompt" {
+        return Ok(prompt(global));
+    }
     let Some(code) = Code::parse(text) else {
         let known: Vec<String> = Code::ALL.iter().map(Code::to_string).collect();
         let meant = did_you_mean(text, known.iter().map(String::as_str));
@@ -33,13 +36,25 @@ pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
     Ok(0)
 }
 
+/// The instructions that stand before every conversation of a Markdown workflow.
+fn prompt(global: &Global) -> u8 {
+    match global.json {
+        true => println!("{:#}", serde_json::json!({"prompt": markdown::SYSTEM})),
+        false => println!("{}", markdown::SYSTEM),
+    }
+    0
+}
+
 pub(crate) fn schema(name: &str) -> Outcome {
-    match Format::parse(name).and_then(schema::schema) {
+    match Format::parse(name).map(schema::schema) {
         Some(text) => {
             print!("{text}");
             Ok(0)
         }
-        None => Err(Failure::usage(format!("there is no schema of {name:?}; there are flow and steps"))),
+        None => {
+            let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+            Err(Failure::usage(format!("there is no schema of {name:?}; there are {}", names.join(", "))))
+        }
     }
 }
 

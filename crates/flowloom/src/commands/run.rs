@@ -16,7 +16,7 @@ use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::config::Config;
 use crate::failure::Outcome;
 use crate::source::{self, Reading, Source};
-use crate::{inputs, progress, report};
+use crate::{ask, inputs, out, progress, report};
 
 pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     let mut config = Config::load(global)?;
@@ -30,7 +30,14 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     if let Some(budget) = &arguments.budget {
         inputs::budget(budget, &mut limits)?;
     }
-    let given = inputs::read(&plan, &arguments.input_values, arguments.input.as_deref())?;
+    let mut given = inputs::read(&plan, &arguments.input_values, arguments.input.as_deref())?;
+    if !global.json && ask::is_possible() {
+        // Before there is anything that could be held up by a person who thinks.
+        given = tokio::task::block_in_place(|| ask::missing(&plan, given))?;
+    }
+    if let Some(folder) = &arguments.out {
+        out::prepare(folder)?;
+    }
     let app = App::open(config)?;
     let bundle = Bundle { lenient: arguments.lenient, ..app.bundle(&source.name, &source.files, plan.format)? };
     let engine = app.engine(&bundle)?;
@@ -46,7 +53,12 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
         id: None,
     };
     let run = engine.start(start)?;
-    Ok(finish(global, &arguments.output, &engine, run, &plan).await)
+    let Some(outcome) = driven(global, &arguments.output, &engine, run).await else { return Ok(1) };
+    let exit = conclude(global, &arguments.output, &plan, &outcome);
+    if let Some(folder) = &arguments.out {
+        out::write(folder, &plan, &outcome)?;
+    }
+    Ok(exit)
 }
 
 /// `--model p:m` sets the default; `--model named=p:m` adds an alias.

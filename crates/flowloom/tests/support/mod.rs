@@ -87,6 +87,7 @@ pub(crate) struct Server {
 struct State {
     counts: HashMap<String, u32>,
     keys: HashMap<String, Vec<String>>,
+    bodies: HashMap<String, String>,
     released: bool,
 }
 
@@ -133,6 +134,12 @@ impl Server {
         let mut body = vec![0; length];
         let _ = reader.read_exact(&mut body);
         let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+        self.state
+            .0
+            .lock()
+            .expect("not poisoned")
+            .bodies
+            .insert(path.clone(), String::from_utf8_lossy(&body).into_owned());
         self.count(&path, key);
         let body = format!("{{\"path\":\"{path}\"}}");
         let status = path.strip_prefix("/status/").unwrap_or("200");
@@ -169,6 +176,11 @@ impl Server {
 
     pub(crate) fn keys(&self, path: &str) -> Vec<String> {
         self.state.0.lock().expect("not poisoned").keys.get(path).cloned().unwrap_or_default()
+    }
+
+    /// The body of the last request to a path.
+    pub(crate) fn body(&self, path: &str) -> String {
+        self.state.0.lock().expect("not poisoned").bodies.get(path).cloned().unwrap_or_default()
     }
 
     /// Lets every slow path answer from now on.

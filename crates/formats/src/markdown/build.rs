@@ -242,7 +242,7 @@ impl Compiler<'_> {
         scripts: &mut Vec<Arc<Script>>,
     ) -> Option<Kind> {
         self.only(action, &["as", "if", "provide"], text);
-        let own = names.with_own(name, Meaning::Empty);
+        let own = names.with_own(name, Meaning::empty());
         let condition = self.value_attribute(action, "if", &own, text);
         let is_else = |node: &&Node| {
             matches!(node, Node::MdxJsxFlowElement(_))
@@ -251,7 +251,7 @@ impl Compiler<'_> {
         let otherwise = action.children.iter().find(is_else).and_then(element);
         let kept: Vec<&Node> = action.children.iter().filter(|node| !is_else(node)).collect();
         let provided = self.provide(action, &own, text);
-        let (inner, provided) = self.inner(names, name, Meaning::Empty, provided, text);
+        let (inner, provided) = self.inner(names, name, Meaning::empty(), provided, text);
         let mut arm = |nodes: &[&Node], key: &str| {
             let built = self.scope(nodes, text, inner.clone(), false);
             let Provided { provide, scripts, .. } = provided.clone()?;
@@ -277,7 +277,8 @@ impl Compiler<'_> {
     ) -> Option<Kind> {
         let function = self.function_of(&action.name)?;
         let name = action.get("as").and_then(|name| if let Given::Text(name) = name.value { Some(name) } else { None });
-        let own = names.with_own(name.unwrap_or_default(), Meaning::Empty);
+        let helpers = self.sources.helpers.get(&function).cloned().map_or_else(Meaning::empty, Meaning::Constant);
+        let own = names.with_own(name.unwrap_or_default(), helpers);
         let mut arguments = Vec::new();
         for attribute in action.attributes.iter().filter(|attribute| attribute.name != "as") {
             let value = match &attribute.value {
@@ -367,7 +368,7 @@ impl Compiler<'_> {
         text: &Text<'_>,
     ) -> (Names, Option<Provided>) {
         let mut inner = names.inner();
-        inner.add("$", helper);
+        inner.add("$", helper.clone());
         inner.add(&format!("${name}"), helper);
         for (name, start, end) in provided.iter().flat_map(|provided| &provided.names) {
             if !inner.add(name, Meaning::Variable) {

@@ -9,6 +9,7 @@ use flowloom_core::diagnostic::{Span, did_you_mean};
 use flowloom_core::expr::{Expr, Script};
 use flowloom_core::js::{Js, Place};
 use flowloom_core::template::{Part as TemplatePart, Template};
+use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::Expression;
 use oxc_parser::{ParseOptions, Parser};
@@ -69,6 +70,15 @@ pub(super) struct Source {
     span: Span,
 }
 
+/// The names that an expression uses and does not make itself.
+#[derive(Default)]
+struct Free {
+    /// Variables.
+    read: Vec<Arc<str>>,
+    /// Names with a value that is known.
+    constants: Vec<(String, Value)>,
+}
+
 /// A paragraph.
 pub(super) type Block = Vec<Chunk>;
 
@@ -90,7 +100,7 @@ pub(super) enum Compiled {
 
 impl Source {
     /// The value, if it depends on nothing.
-    pub(super) fn constant(&self) -> Option<flowloom_core::value::Value> {
+    pub(super) fn constant(&self) -> Option<Value> {
         let native = self.native.as_ref().filter(|_| self.names.is_empty())?;
         native.evaluate(&flowloom_core::value::Map::new()).ok().map(Option::unwrap_or_default)
     }
@@ -181,17 +191,17 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports what is not allowed, and gives the variables that are read and the names that stand for nothing.
-    fn names_of(&mut self, text: &Text<'_>, seen: &Seen, names: &Names) -> Option<(Vec<Arc<str>>, Vec<String>)> {
+    /// Reports what is not allowed, and gives the names that the expression uses.
+    fn names_of(&mut self, text: &Text<'_>, seen: &Seen, names: &Names) -> Option<Free> {
         for finding in &seen.findings {
             self.finding(text, finding);
         }
         let mut is_fine = seen.findings.is_empty();
-        let (mut read, mut empty) = (Vec::new(), Vec::new());
+        let mut free = Free::default();
         for (name, start, end) in &seen.free {
             match names.meaning(name) {
-                Some(Meaning::Variable | Meaning::Helper) => read.push(name.as_str().into()),
-                Some(Meaning::Empty) => empty.push(name.clone()),
+                Some(Meaning::Variable | Meaning::Helper) => free.read.push(name.as_str().into()),
+                Some(Meaning::Constant(value)) => free.constants.push((name.clone(), value)),
                 None if GLOBALS.contains(&name.as_str()) || name == "dedent" => {}
                 None if is_fine => {
                     self.unknown(text, name, (*start, *end), names);
@@ -204,7 +214,7 @@ impl Compiler<'_> {
                 }
             }
         }
-        is_fine.then_some((read, empty))
+        is_fine.then_some(free)
     }
 
     fn finding(&mut self, text: &Text<'_>, finding: &Finding) {
@@ -246,7 +256,8 @@ impl Compiler<'_> {
                 diagnostic.help = Some(format!("of JavaScript's own names, expressions have {}", GLOBALS.join(", ")));
             }
             None => {
-                diagnostic.help = Some(format!("declare it in the frontmatter: input: {{{name}: {{type: text}}}}"));
+                let kind = if is_list { "array" } else { "text" };
+                diagnostic.help = Some(format!("declare it in the frontmatter: input: {{{name}: {{type: {kind}}}}}"));
                 if names.is_root()
                     && text.file == self.entry
                     && is_identifier(name)
@@ -283,17 +294,18 @@ impl Compiler<'_> {
         &mut self,
         text: &Text<'_>,
         expression: &Expression<'_>,
-        (mut names, empty): (Vec<Arc<str>>, Vec<String>),
+        Free { read: mut names, constants }: Free,
         parts: Vec<(usize, usize, Vec<Block>)>,
     ) -> Source {
         let read: HashSet<Arc<str>> = names.iter().cloned().collect();
         let resolve = |name: &str| match name {
-            name if empty.iter().any(|e| e == name) => Some(Js::Object(Vec::new())),
             name if read.contains(name) => Some(Js::Name(name.into())),
             "undefined" => Some(Js::Undefined),
             "NaN" => Some(Js::Special(f64::NAN)),
             "Infinity" => Some(Js::Special(f64::INFINITY)),
-            _ => None,
+            name => {
+                constants.iter().find(|(constant, _)| constant == name).map(|(_, value)| Js::Literal(value.clone()))
+            }
         };
         let known = |expression: &Expression<'_>| {
             let span = expression.span();
@@ -311,9 +323,10 @@ impl Compiler<'_> {
             at = *end;
         }
         js.push_str(&text.text[at..]);
-        if !empty.is_empty() {
-            let nothing = vec!["{}"; empty.len()].join(",");
-            js = format!("(({})=>(\n{js}\n))({nothing})", empty.join(","));
+        if !constants.is_empty() {
+            let names: Vec<&str> = constants.iter().map(|(name, _)| name.as_str()).collect();
+            let values: Vec<String> = constants.iter().map(|(_, value)| flowloom_core::render::json(value)).collect();
+            js = format!("(({})=>(\n{js}\n))({})", names.join(","), values.join(","));
         }
         let (start, end) = (expression.span().start as usize, expression.span().end as usize);
         let span = text.span(start, end);

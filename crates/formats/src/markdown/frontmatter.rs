@@ -72,9 +72,9 @@ pub(super) fn read(yaml: &str, start: usize, text: &Text<'_>, problems: &mut Pro
     }
     for (name, spec) in entries(map.get("input"), "input", &reader, problems) {
         let span = reader.key("input", &name);
-        if let Some(input) = input(&name, &spec, span, problems) {
-            frontmatter.inputs.push((input, span));
-        }
+        // One that is wrong is known all the same: nothing else is to be said of its name.
+        let input = input(&name, &spec, span, problems).unwrap_or_else(|| Input { name, ..Input::default() });
+        frontmatter.inputs.push((input, span));
     }
     frontmatter.system = match map.get("system") {
         None | Some(Value::Null) => System::Usual,

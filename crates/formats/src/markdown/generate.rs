@@ -54,7 +54,7 @@ impl Compiler<'_> {
             self.only(action, &["as", "model", "role", "stream", "tools", "options"], text);
         }
         let name = action.get("as").and_then(|name| if let Given::Text(name) = name.value { Some(name) } else { None });
-        let names = names.with_own(name.unwrap_or_default(), Meaning::Empty);
+        let names = names.with_own(name.unwrap_or_default(), Meaning::empty());
         let model = self.text_attribute(action, "model", &names, text, scripts);
         if action.get("model").is_none() {
             self.attribute_error(action, "model", "is required", text).help =

@@ -3,15 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use flowloom_core::value::{Map, Value};
+
 /// What a name is at run time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Meaning {
     /// A variable.
     Variable,
     /// A helper of a loop.
     Helper,
+    /// A helper that is always the same.
+    Constant(Value),
+}
+
+impl Meaning {
     /// A helper that has nothing in it.
-    Empty,
+    pub(super) fn empty() -> Meaning {
+        Meaning::Constant(Map::new().into())
+    }
 }
 
 /// The names of a scope. Cloning is cheap.
@@ -58,8 +67,8 @@ impl Names {
 
     pub(super) fn meaning(&self, name: &str) -> Option<Meaning> {
         match &self.own {
-            Some((own, meaning)) if name == "$" || name == own => Some(*meaning),
-            _ => self.known.get(name).copied(),
+            Some((own, meaning)) if name == "$" || name == own => Some(meaning.clone()),
+            _ => self.known.get(name).cloned(),
         }
     }
 
