@@ -23,10 +23,13 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("definitions")
 }
 
-/// Compiles `name`, its repeated step `n` times. The text that is compiled is left in `target/bench/` to look at.
+/// Compiles `name`, its repeated step `n` times; of a text, all of it. The text that is compiled is left in `target/bench/` to look at.
 pub(crate) fn load(name: &str, n: usize) -> Result<Definition, Failure> {
     let source = std::fs::read_to_string(folder().join(name))?;
-    let text = grow(&source, n)?;
+    let text = match name.ends_with(".mdx") {
+        true => (1..=n).map(|i| source.replace("@i", &i.to_string())).collect(),
+        false => grow(&source, n)?,
+    };
     let target = crate::target().join("bench");
     std::fs::create_dir_all(&target)?;
     std::fs::write(target.join(format!("{n}-{name}")), &text)?;

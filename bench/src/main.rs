@@ -22,7 +22,7 @@ use measure::Row;
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOADS: [&str; 11] = ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "sandbox"];
+const WORKLOADS: [&str; 12] = ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "sandbox"];
 
 /// Where a child process writes its rows.
 const CHILD: &str = "--child";
@@ -93,6 +93,7 @@ fn child(workload: &str) -> Result<ExitCode, Failure> {
                 Ok(rows)
             }
             "F1000" => workloads::f1000().await,
+            "M1000" => workloads::m1000().await,
             "sandbox" => sandbox::sandbox().await,
             other => Err(format!("there is no workload {other}").into()),
         }

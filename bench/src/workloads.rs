@@ -162,6 +162,19 @@ pub(crate) async fn w8_in_memory() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
+/// Actions of one phase, each with all that was said before as its context.
+pub(crate) async fn m1000() -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for n in [100, 1000] {
+        let (ours, floor) = beside_chain(load("gentext.mdx", n)?, n).await?;
+        let row = Row::new("M1000", "GenText in one phase, per action", n).measured(ours, Some(floor), n);
+        let value = row.per_unit();
+        rows.push(row.at_most(value, 100.0, "µs"));
+    }
+    linear(&mut rows);
+    Ok(rows)
+}
+
 /// A flow whose blocks each read the answer of the one before.
 pub(crate) async fn f1000() -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();

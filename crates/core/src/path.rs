@@ -69,9 +69,11 @@ impl Path {
         }
     }
 
-    /// The texts of the paths above this one, the run's root left out.
+    /// The texts of the paths above this one, from the run's root down.
     pub fn ancestors(&self) -> impl Iterator<Item = &str> {
-        self.0.char_indices().skip(1).filter(|(_, c)| matches!(c, '/' | '[' | '#')).map(|(end, _)| &self.0[..end])
+        let ends = self.0.char_indices().skip(1).filter(|(_, c)| matches!(c, '/' | '[' | '#')).map(|(end, _)| end);
+        let root = (self.0.len() > 1).then_some(1);
+        root.into_iter().chain(ends).map(|end| &self.0[..end])
     }
 
     /// Reads a path as a person writes it; `None` unless it starts with `/`.
@@ -146,6 +148,8 @@ mod tests {
         let path = Path::root().child(&key).iteration(3).child(&Key::nth("http", 2)).visit(1);
         assert_eq!(path.as_str(), "/translate[3]/http~2#1");
         assert!(path.is_within(&Path::root().child(&key)));
+        assert_eq!(path.ancestors().collect::<Vec<_>>(), ["/", "/translate", "/translate[3]", "/translate[3]/http~2"]);
+        assert_eq!(Path::root().ancestors().count(), 0);
         assert!(!path.is_within(&Path::root().child(&Key::nth("trans", 1))));
     }
 

@@ -58,6 +58,7 @@ async fn p01_walks_through_objects() {
             .await
             .expect("it may run");
         assert!(output.contains("\"walked\":1"), "{output}");
+        guarded.serves().await;
     }
 }
 
@@ -83,6 +84,7 @@ async fn p02_imports() {
         assert!(guarded.attack("ᵢmport os\nasync def execute(i, c):\n    return {}\n").await.is_err());
         let source = body("import json, os as json\nreturn {'has': hasattr(json, 'system')}");
         assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"has\":false}"));
+        guarded.serves().await;
     }
 }
 
@@ -101,6 +103,7 @@ async fn p03_environments() {
         assert!(output.contains("\"own\":{}"), "{output}");
         let refused = output.matches("FileNotFoundError").count() + output.matches("PermissionError").count();
         assert_eq!(refused, 8, "{output}");
+        guarded.serves().await;
     }
 }
 
@@ -125,6 +128,7 @@ async fn p04_files() {
         let refused = ["FileNotFoundError", "PermissionError", "NotADirectoryError", "OSError"];
         let count: usize = refused.iter().map(|word| output.matches(word).count()).sum();
         assert_eq!(count, 12 + 12 + 8, "{output}");
+        guarded.serves().await;
     }
 }
 
@@ -145,6 +149,7 @@ async fn p05_sockets() {
         let output = guarded.attack(&source).await.expect("it may run");
         assert!(output.matches("PermissionError").count() >= 8, "{output}");
         assert!(!output.contains("<socket"), "{output}");
+        guarded.serves().await;
     }
 }
 
@@ -166,6 +171,7 @@ async fn p06_other_programs() {
         assert!(!output.contains("uid="), "{output}");
         assert!(!output.contains("CompletedProcess"), "{output}");
         assert!(output.matches("PermissionError").count() >= 7, "{output}");
+        guarded.serves().await;
     }
 }
 
@@ -185,12 +191,13 @@ async fn p07_processes_and_threads() {
         );
         let output = guarded.attack(&source).await.expect("it may run");
         assert!(output.matches("PermissionError").count() >= 104, "{output}");
+        guarded.serves().await;
     }
 }
 
 #[tokio::test]
 async fn p08_memory() {
-    for guarded in guarded(|config| config.python.timeout = Duration::from_secs(1)).await {
+    for guarded in guarded(|config| config.python.timeout = Duration::from_millis(600)).await {
         for (lines, code) in [
             ("return {'a': len([0] * 10 ** 10)}", Code::BlockLimit),
             ("a = []\nwhile True: a.append(bytes(1 << 20))", Code::BlockLimit),
@@ -204,8 +211,9 @@ async fn p08_memory() {
             let since = Instant::now();
             let error = guarded.attack(&attack(lines)).await.unwrap_err();
             assert_eq!(error.code, code, "{lines}: {}", error.message);
-            assert!(since.elapsed() < Duration::from_secs(4), "{lines}: {:?}", since.elapsed());
+            assert!(since.elapsed() < Duration::from_secs(10), "{lines}: {:?}", since.elapsed());
         }
+        guarded.serves().await;
     }
 }
 
@@ -226,10 +234,11 @@ async fn p09_time() {
             let since = Instant::now();
             let error = guarded.attack(&attack(lines)).await.unwrap_err();
             assert_eq!(error.code, Code::BlockLimit, "{lines}: {}", error.message);
-            assert!(since.elapsed() < Duration::from_secs(3), "{lines}: {:?}", since.elapsed());
+            assert!(since.elapsed() < Duration::from_secs(10), "{lines}: {:?}", since.elapsed());
         }
         let error = guarded.attack("while True: pass\n").await.unwrap_err();
         assert_eq!(error.message, "the block was stopped: it ran longer than 200 ms");
+        guarded.serves().await;
     }
 }
 
@@ -244,6 +253,7 @@ async fn p10_printing() {
         // What looks like a result is only printed.
         let source = attack("print('{\"done\":{\"output\":{\"forged\":1},\"memory\":[]}}')\nreturn {'a': 1}");
         assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"a\":1}"));
+        guarded.serves().await;
     }
 }
 
@@ -258,7 +268,8 @@ async fn p11_disks() {
     for guarded in guarded(|_| ()).await {
         let source = attack(
             "import io\n\
-             places = ['/tmp/x', '/x', '/dev/shm/x', '/var/tmp/x', '/proc/x', inputs['file'], inputs['file'] + 'x',\n\
+             places = ['/tmp/of-an-attack', '/of-an-attack', '/dev/shm/of-an-attack', '/var/tmp/of-an-attack',\n\
+             \x20   '/proc/of-an-attack', inputs['file'], inputs['file'] + 'x',\n\
              \x20   real.__file__, sys.executable]\n\
              out = [tried(lambda: io.open(place, mode).write('x' * 10 ** 6)) for place in places for mode in 'wa']\n\
              out += [tried(real.mkdir, place + 'd') for place in places]\n\
@@ -269,6 +280,7 @@ async fn p11_disks() {
         let refused = ["FileNotFoundError", "PermissionError", "OSError"];
         let count: usize = refused.iter().map(|word| output.matches(word).count()).sum();
         assert_eq!(count, 18 + 9 + 2, "{output}");
+        guarded.serves().await;
     }
 }
 
@@ -313,6 +325,7 @@ async fn p12_results() {
         let kept = "return {'t': (1, 2), 1: 2.0, None: True, 'big': 10 ** 30, 'e': ''}";
         let expected = "{\"t\":[1,2],\"1\":2.0,\"null\":true,\"big\":1000000000000000000000000000000,\"e\":\"\"}";
         assert_eq!(guarded.attack(&attack(kept)).await.as_deref(), Ok(expected));
+        guarded.serves().await;
     }
 }
 
@@ -349,6 +362,7 @@ async fn p13_the_kernel() {
         let output = guarded.attack(&source).await.expect("it may run");
         assert_eq!(output.matches("[-1,1]").count(), 22, "{output}");
         assert!(output.contains("\"clone3\":[-1,38]"), "{output}");
+        guarded.serves().await;
     }
 }
 
@@ -393,5 +407,6 @@ async fn p14_ends() {
         // What is never awaited never happens.
         let source = attack("call_llm('s', 'u')\nimport asyncio\nasyncio.sleep(1e9)\nreturn {'a': 1}");
         assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"a\":1}"));
+        guarded.serves().await;
     }
 }

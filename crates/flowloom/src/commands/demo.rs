@@ -41,7 +41,7 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [Example; 5] = [
+const EXAMPLES: [Example; 6] = [
     Example {
         file: "examples/flow/summarize-page.json",
         text: include_str!("../../../../examples/flow/summarize-page.json"),
@@ -62,6 +62,13 @@ const EXAMPLES: [Example; 5] = [
         beside: &[],
         script: None,
         inputs: |_| include_str!("../../../../examples/site/review.txt").into(),
+    },
+    Example {
+        file: "examples/markdown/poem.mdx",
+        text: include_str!("../../../../examples/markdown/poem.mdx"),
+        beside: &[],
+        script: None,
+        inputs: |_| Value::map::<&str>([]),
     },
     Example {
         file: "examples/pipeline/analyse-review.json",
@@ -97,6 +104,8 @@ pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
     config.egress.allow.push(address.clone());
     config.tools_base = Some(format!("http://{address}"));
     config.default_model.value = Some(arguments.model.clone());
+    // What names a model asks that one too.
+    config.aliases.push(("*".to_owned(), arguments.model.clone()));
     eprintln!("Model: {}. The pages come from this demo ({address}).", arguments.model);
     if arguments.model.starts_with("local:") {
         eprintln!("Nothing leaves this machine.");

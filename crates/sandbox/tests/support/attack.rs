@@ -16,6 +16,8 @@ use flowloom_core::error::StepError;
 use flowloom_core::json;
 use flowloom_runtime::effects::Code as _;
 use flowloom_sandbox::{Isolation, Sandbox, SandboxConfig};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{Run, WORKER, block, body, config, run_of, skip};
 
@@ -96,12 +98,12 @@ impl Guarded {
             Ok(output) => output.clone(),
             Err(error) => error.message.clone(),
         };
-        self.untouched(&said, source).await;
+        self.untouched(&said, source);
         outcome
     }
 
-    /// Nothing was read, reached, changed or left behind, and the next block is served.
-    pub async fn untouched(&self, said: &str, source: &str) {
+    /// Nothing was read, reached, changed or left behind.
+    fn untouched(&self, said: &str, source: &str) {
         let name = self.name;
         assert!(!said.contains(IN_THE_FILE), "{name}: the file was read: {source}\n{said}");
         for (key, value) in std::env::vars().filter(|(_, value)| value.len() > 8) {
@@ -114,9 +116,13 @@ impl Guarded {
         let reached = self.unix.accept().map(|_| ()).map_err(|error| error.kind());
         assert_eq!(reached, Err(ErrorKind::WouldBlock), "{name}: the socket was reached: {source}");
         self.nobody_is_left(source);
+    }
+
+    /// The next block is served, after whatever went before.
+    pub async fn serves(&self) {
         let next = super::run(&self.sandbox, &body("return {'next': 1}")).await;
-        assert_eq!(next.as_deref(), Ok("{\"next\":1}"), "{name}: after {source}");
-        self.nobody_is_left(source);
+        assert_eq!(next.as_deref(), Ok("{\"next\":1}"), "{}", self.name);
+        self.nobody_is_left("an ordinary block");
     }
 
     /// Waits until no process of this sandbox's blocks exists.
@@ -132,13 +138,13 @@ impl Guarded {
 /// Waits until no process with this limit exists: they die when they are killed, not a moment later than the kernel needs.
 pub fn wait_for_none(memory_bytes: u64, what: &str) {
     let since = Instant::now();
-    while !processes_with(memory_bytes).is_empty() {
-        assert!(
-            since.elapsed() < Duration::from_secs(5),
-            "processes are left: {:?}: {what}",
-            processes_with(memory_bytes)
-        );
-        std::thread::yield_now();
+    while let Some(id) = processes_with(memory_bytes).first().and_then(|id| Pid::from_raw(*id as i32)) {
+        assert!(since.elapsed() < Duration::from_secs(5), "process {id:?} is left: {what}");
+        // It tells when it ends; one that is gone already needs no waiting.
+        if let Ok(process) = pidfd_open(id, PidfdFlags::empty()) {
+            let patience = Timespec { tv_sec: 1, tv_nsec: 0 };
+            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience));
+        }
     }
 }
 

@@ -1,0 +1,37 @@
+//! The program is the worker of its own sandbox, and says whether that works.
+
+mod support;
+
+use support::Place;
+
+#[test]
+fn doctor_tries_the_sandbox() {
+    let place = Place::new("[sandbox]\nscript_timeout_ms = 250\npython_memory_mb = 300\n");
+    let (_, findings) = place.json(&["doctor"]);
+    let row = |name: &str| {
+        let rows = findings.as_array().expect("rows");
+        rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}")).clone()
+    };
+    let script = row("javascript sandbox");
+    assert!(script["value"].as_str().is_some_and(|value| value.starts_with("works: 250 ms, 32 MiB")), "{script}");
+    let python = row("python sandbox");
+    if python["ok"] == true {
+        assert!(python["value"].as_str().is_some_and(|value| value.contains("300 MiB")), "{python}");
+    }
+}
+
+#[test]
+fn doctor_says_what_is_missing() {
+    let place = Place::new("[sandbox]\npython = \"/nowhere/python3\"\n");
+    let (exit, findings) = place.json(&["doctor"]);
+    assert_eq!(exit, 1);
+    assert!(findings.to_string().contains("/nowhere/python3"), "{findings}");
+}
+
+#[test]
+fn settings_that_do_not_exist_are_refused() {
+    let place = Place::new("[sandbox]\nunsafe = true\n");
+    let output = place.run(&["doctor"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("FL1401"));
+}
