@@ -8,6 +8,7 @@
 mod definitions;
 mod durable;
 mod floor;
+mod hostile;
 mod measure;
 mod report;
 mod sandbox;
@@ -22,7 +23,8 @@ use measure::Row;
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOADS: [&str; 12] = ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "sandbox"];
+const WORKLOADS: [&str; 13] =
+    ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "hostile", "sandbox"];
 
 /// Where a child process writes its rows.
 const CHILD: &str = "--child";
@@ -94,6 +96,7 @@ fn child(workload: &str) -> Result<ExitCode, Failure> {
             }
             "F1000" => workloads::f1000().await,
             "M1000" => workloads::m1000().await,
+            "hostile" => Ok(hostile::compiled()),
             "sandbox" => sandbox::sandbox().await,
             other => Err(format!("there is no workload {other}").into()),
         }

@@ -139,7 +139,6 @@ codes! {
     BlockError = 1044 "a block says that it failed";
     BlockInput = 1045 "the inputs do not fit the block";
     BlockOutput = 1046 "the output does not fit the block";
-    ScriptFailed = 1050 "the expression failed";
     ScriptLimit = 1051 "the expression reached its limit";
     BlockFailed = 1052 "the Python block failed";
     BlockLimit = 1053 "the Python block reached its limit";

@@ -21,7 +21,7 @@ async fn expressions_give_json() {
             "[NaN, Infinity, -0, 1e21, 0.1 + 0.2, 2 ** 53 + 1]",
             "[null,null,0,1e+21,0.30000000000000004,9007199254740992]",
         ),
-        ("NaN", "null"),
+        ("NaN", "\"NaN\""),
         ("new Date()", "\"2023-11-14T22:13:20.000Z\""),
         ("[Date.now(), new Date(0).getTimezoneOffset(), new Date().constructor === Date]", "[1700000000000,0,true]"),
         (
@@ -65,7 +65,7 @@ async fn names_are_plain_names() {
         assert_eq!(evaluate_with(&sandbox, source, &names).await.as_deref(), Ok(expected), "{source}");
     }
     let error = evaluate(&sandbox, "a").await.unwrap_err();
-    assert_eq!((error.code, error.message.as_str()), (Code::ScriptFailed, "ReferenceError: a is not defined"));
+    assert_eq!((error.code, error.message.as_str()), (Code::ExpressionFailed, "ReferenceError: a is not defined"));
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn errors_say_what_was_thrown() {
         ("(() => { const a = {}; a.a = a; return a })()", "TypeError: circular reference"),
     ] {
         let error = evaluate(&sandbox, source).await.unwrap_err();
-        assert_eq!(error.code, Code::ScriptFailed, "{source}");
+        assert_eq!(error.code, Code::ExpressionFailed, "{source}");
         assert!(error.message.starts_with(expected), "{source}: {}", error.message);
     }
 }

@@ -5,7 +5,6 @@ mod compare;
 mod expectation;
 mod flow;
 mod graph;
-mod javascript;
 mod markdown;
 mod pipeline;
 mod steps;
@@ -16,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use flowloom_core::json::parse_value;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::Code;
+use flowloom_runtime::effects::{Code, Effects};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 
 pub use compare::leaves;
@@ -152,14 +151,29 @@ impl Case {
     }
 }
 
+/// What a run asks for in the world of a case, but for time and the sandbox.
+pub fn effects(case: &Value) -> Effects {
+    world::World::new(case).effects()
+}
+
 /// The sandbox that cases share: its workers are this program again.
-fn code() -> Arc<dyn Code> {
+pub fn code() -> Arc<dyn Code> {
     static SHARED: OnceLock<Arc<Sandbox>> = OnceLock::new();
     let sandbox = SHARED.get_or_init(|| {
         let interpreters = ["python3"].map(PathBuf::from).to_vec();
         Arc::new(Sandbox::new(SandboxConfig::new(program(), interpreters)))
     });
     sandbox.clone()
+}
+
+/// Runs on a real clock. One runtime for all, because workers of the sandbox belong to the one they were started on.
+pub fn block_on<F: Future>(work: F) -> F::Output {
+    static SHARED: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
+    let shared = SHARED.get_or_init(|| {
+        let built = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        built.unwrap_or_else(|error| panic!("no runtime: {error}"))
+    });
+    shared.block_on(work)
 }
 
 /// The runner's own program, which a test of this crate finds in a folder above its own.

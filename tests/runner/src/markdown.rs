@@ -11,12 +11,12 @@ use flowloom_core::render;
 use flowloom_core::request::{GenerateRequest, Generated, Message, MessagePart, Role, Usage};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, markdown, present};
+use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Context, Effects, Model, Price, Reply};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, Outcome, Start};
 
 use crate::expectation::Judge;
-use crate::javascript::JavaScript;
 use crate::world::World;
 
 const MAIN: &str = "main.mdx";
@@ -73,7 +73,9 @@ fn check(case: &Value) -> Compiled {
 
 fn run(case: &Value, plan: Plan, model: &Arc<Scripted>) -> Result<(Arc<Plan>, Outcome), StepError> {
     let world = World::new(case);
-    let effects = Effects { model: model.clone(), code: Arc::new(JavaScript), ..world.effects() };
+    // Expressions are evaluated by the real sandbox, so these cases live on a real clock.
+    let effects =
+        Effects { model: model.clone(), code: crate::code(), clock: Arc::new(SystemClock), ..world.effects() };
     let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
     let plan = Arc::new(plan);
     let start = Start {
@@ -86,10 +88,7 @@ fn run(case: &Value, plan: Plan, model: &Arc<Scripted>) -> Result<(Arc<Plan>, Ou
         depth: 0,
         id: None,
     };
-    let run = engine.start(start)?;
-    let outcome = world.clock.block_on(run.drive());
-    let outcome = outcome.ok_or_else(|| StepError::new(Code::LimitTime, "the run never ends"))?;
-    Ok((plan, outcome))
+    crate::block_on(async { Ok((plan, engine.start(start)?.drive().await)) })
 }
 
 /// What became of a case.

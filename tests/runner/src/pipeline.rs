@@ -155,8 +155,7 @@ fn scenario(case: &Value, expectation: &Map, compiled: Compiled, judge: &mut Jud
 }
 
 fn run(case: &Value, plan: Arc<Plan>) -> Result<Ran, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
-    runtime.block_on(async {
+    crate::block_on(async {
         let owner = case.get("input").and_then(|input| input.get("user_id")?.as_str()).unwrap_or("user").to_owned();
         let journal = Arc::new(MemoryJournal::new());
         remember(&journal, case, &owner).await.map_err(|error| error.to_string())?;

@@ -215,7 +215,9 @@ impl Js {
 impl Place {
     /// The error with the place and the expression in front, unless it says where it comes from already.
     pub fn blame(&self, mut error: StepError) -> StepError {
-        if error.code == Code::ExpressionFailed && !error.message.contains("in the expression {") {
+        if matches!(error.code, Code::ExpressionFailed | Code::ScriptLimit)
+            && !error.message.contains("in the expression {")
+        {
             error.message = format!("{}: {} in the expression {{{}}}", self.at, error.message, self.source);
         }
         error

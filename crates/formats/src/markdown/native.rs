@@ -84,7 +84,7 @@ pub(super) struct Native<'n> {
 impl Native<'_> {
     /// The expression, if no interpreter is needed for it.
     pub(super) fn convert(&self, expression: &Expression<'_>) -> Option<Js> {
-        self.at(expression, 0)
+        self.at(expression, 0).filter(|js| is_exact(js, true))
     }
 
     fn boxed(&self, expression: &Expression<'_>, depth: usize) -> Option<Box<Js>> {
@@ -204,6 +204,35 @@ impl Native<'_> {
             MemberExpression::PrivateFieldExpression(_) => return None,
         };
         Some(Js::Member(self.boxed(object, depth)?, Box::new(key), member.optional()))
+    }
+}
+
+/// Whether the native value is JavaScript's. Data has no `NaN` in lists and objects, so those that the expression makes
+/// must be its result and not be looked at by the rest of it: JSON, too, has `null` there.
+fn is_exact(js: &Js, is_result: bool) -> bool {
+    match js {
+        Js::List(items) => {
+            is_result && items.iter().all(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_exact(js, true)))
+        }
+        Js::Object(properties) => {
+            is_result
+                && properties.iter().all(|property| match property {
+                    Property::Pair(key, value) => is_exact(key, false) && is_exact(value, true),
+                    Property::Spread(spread) => is_exact(spread, true),
+                })
+        }
+        Js::Member(object, key, _) => is_exact(object, false) && is_exact(key, false),
+        Js::Chain(inner) => is_exact(inner, is_result),
+        Js::Unary(Unary::Not | Unary::TypeOf | Unary::Void, inner) => is_exact(inner, true),
+        Js::Unary(_, inner) => is_exact(inner, false),
+        Js::Binary(_, left, right) => is_exact(left, false) && is_exact(right, false),
+        Js::Logic(_, left, right) => is_exact(left, is_result) && is_exact(right, is_result),
+        Js::Choice(parts) => {
+            let [test, first, second] = &**parts;
+            is_exact(test, true) && is_exact(first, is_result) && is_exact(second, is_result)
+        }
+        Js::Template(parts) => parts.iter().all(|part| is_exact(part, false)),
+        Js::Literal(_) | Js::Undefined | Js::Special(_) | Js::Name(_) | Js::Markdown(_) | Js::Placed(..) => true,
     }
 }
 

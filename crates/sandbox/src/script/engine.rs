@@ -121,6 +121,17 @@ fn value<'js>(
     if value.is_function() || value.is_symbol() {
         return Ok(None);
     }
+    // JSON has no such number; as natively, its text stands for it.
+    if let Some(number) = value.as_number().filter(|number| !number.is_finite()) {
+        let name = if number.is_nan() {
+            "NaN"
+        } else if number > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        };
+        return Ok(Some(format!("\"{name}\"")));
+    }
     let text = ctx.json_stringify(value)?;
     text.map(|text| text.to_string()).transpose()
 }

@@ -159,7 +159,7 @@ impl Worker {
 }
 
 fn failed(message: String) -> StepError {
-    StepError::new(Code::ScriptFailed, message)
+    StepError::new(Code::ExpressionFailed, message)
 }
 
 #[cfg(test)]

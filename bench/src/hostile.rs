@@ -1,0 +1,29 @@
+//! The largest texts that a Markdown workflow may be, made to keep a parser busy.
+
+use std::time::Instant;
+
+use flowloom_formats::{Sources, compile};
+
+use crate::measure::{Row, Sample};
+
+#[path = "../../crates/formats/tests/hostile/mod.rs"]
+mod texts;
+
+/// The slowest of them, compiled or refused.
+pub(crate) fn compiled() -> Vec<Row> {
+    let mut times = Vec::new();
+    let mut slowest = (0.0, "");
+    for (name, text) in texts::texts() {
+        let files = [("x.mdx".to_owned(), text.into_bytes())].into();
+        let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
+        let start = Instant::now();
+        drop(compile("x.mdx", &sources, None));
+        let took = start.elapsed().as_secs_f64();
+        times.push(took);
+        if took > slowest.0 {
+            slowest = (took, name);
+        }
+    }
+    let row = Row::new("hostile", &format!("250 KB of Markdown, slowest: {}", slowest.1), 1);
+    vec![row.measured(Sample::of(times), None, 1).at_most(slowest.0 * 1e3, 200.0, "ms")]
+}
