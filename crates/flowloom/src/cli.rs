@@ -6,6 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::draw::Style;
 
+/// The model that comes with the program's own set-up, and that examples name.
+pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
+
 /// Runs agent workflows from files in five formats, on any model.
 #[derive(Debug, Parser)]
 #[command(name = "flowloom", version, max_term_width = 100, arg_required_else_help = true)]
@@ -288,6 +291,6 @@ pub(crate) enum ModelsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// The model that answers
-    #[arg(long, value_name = "MODEL", default_value = "local:smollm2-135m")]
+    #[arg(long, value_name = "MODEL", default_value = SMALL_MODEL)]
     pub(crate) model: String,
 }

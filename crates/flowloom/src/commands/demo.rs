@@ -15,7 +15,8 @@ use flowloom_runtime::Start;
 use tokio::net::TcpListener;
 
 use crate::app::App;
-use crate::cli::{DemoArgs, Global, OutputArgs};
+use crate::bundle::Bundle;
+use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::{progress, report};
@@ -26,6 +27,8 @@ struct Example {
     text: &'static str,
     /// Files beside it that belong to it.
     beside: &'static [(&'static str, &'static str)],
+    /// Whether edges that lead nowhere are left out.
+    is_lenient: bool,
     /// Answers that are played instead of a model's, where the small one is too small.
     script: Option<&'static str>,
     inputs: fn(&str) -> Value,
@@ -41,11 +44,12 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [Example; 6] = [
+const EXAMPLES: [Example; 7] = [
     Example {
         file: "examples/flow/summarize-page.json",
         text: include_str!("../../../../examples/flow/summarize-page.json"),
         beside: &[],
+        is_lenient: false,
         script: None,
         inputs: |base| Value::map([("url", Value::from(format!("{base}/lamp.html")))]),
     },
@@ -53,6 +57,7 @@ const EXAMPLES: [Example; 6] = [
         file: "examples/flow/weather-report.json",
         text: include_str!("../../../../examples/flow/weather-report.json"),
         beside: &[],
+        is_lenient: false,
         script: None,
         inputs: |base| Value::map([("base", Value::from(base))]),
     },
@@ -60,6 +65,7 @@ const EXAMPLES: [Example; 6] = [
         file: "examples/steps/review-document.json",
         text: include_str!("../../../../examples/steps/review-document.json"),
         beside: &[],
+        is_lenient: false,
         script: None,
         inputs: |_| include_str!("../../../../examples/site/review.txt").into(),
     },
@@ -67,6 +73,7 @@ const EXAMPLES: [Example; 6] = [
         file: "examples/markdown/poem.mdx",
         text: include_str!("../../../../examples/markdown/poem.mdx"),
         beside: &[],
+        is_lenient: false,
         script: None,
         inputs: |_| Value::map::<&str>([]),
     },
@@ -79,6 +86,7 @@ const EXAMPLES: [Example; 6] = [
             example!("examples/pipeline/blocks/topic.json"),
             example!("examples/pipeline/blocks/report.json"),
         ],
+        is_lenient: false,
         script: None,
         inputs: |_| Value::map::<&str>([]),
     },
@@ -93,8 +101,17 @@ const EXAMPLES: [Example; 6] = [
             example!("examples/graph/agents/refunds/jsonSchema.json"),
             example!("examples/graph/agents/refunds/systemPrompt.md"),
         ],
+        is_lenient: false,
         script: Some(include_str!("../../../../examples/graph/helpdesk.script.json")),
         inputs: |_| Value::map([("message", "Where is my order 4711?".into())]),
+    },
+    Example {
+        file: "examples/seeds/graph/01.json",
+        text: include_str!("../../../../examples/seeds/graph/01.json"),
+        beside: &[],
+        is_lenient: true,
+        script: Some(include_str!("../../../../examples/graph/2nchat.script.json")),
+        inputs: |_| Value::map([("message", "Do these two parts fit together?".into())]),
     },
 ];
 
@@ -104,8 +121,8 @@ pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
     config.egress.allow.push(address.clone());
     config.tools_base = Some(format!("http://{address}"));
     config.default_model.value = Some(arguments.model.clone());
-    // What names a model asks that one too.
-    config.aliases.push(("*".to_owned(), arguments.model.clone()));
+    // The examples name the small model themselves where their format asks for a name.
+    config.aliases.push((SMALL_MODEL.to_owned(), arguments.model.clone()));
     eprintln!("Model: {}. The pages come from this demo ({address}).", arguments.model);
     if arguments.model.starts_with("local:") {
         eprintln!("Nothing leaves this machine.");
@@ -139,13 +156,22 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
     let files: BTreeMap<String, Vec<u8>> =
         all.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect();
     let tools_base = app.config.tools_base.clone();
-    let sources = Sources { files: files.clone(), tools_base, source_bytes: u64::MAX, ..Sources::default() };
+    let sources = Sources {
+        files: files.clone(),
+        tools_base,
+        source_bytes: u64::MAX,
+        is_lenient: example.is_lenient,
+        ..Sources::default()
+    };
     let compiled = compile(example.file, &sources, None);
     let Some(plan) = compiled.plan.map(Arc::new) else {
         let why = compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
         return Err(Failure::usage(format!("{} does not compile: {why}", example.file)));
     };
-    let mut bundle = app.bundle(example.file, &files, plan.format)?;
+    let mut bundle = Bundle { lenient: example.is_lenient, ..app.bundle(example.file, &files, plan.format)? };
+    if example.is_lenient {
+        eprintln!("Three of its edges name a node that it does not have; they are left out.");
+    }
     if let Some(script) = example.script {
         eprintln!("The answers here are played from a script: {} is too small for this.", SMALL);
         let file = app.store.folder().join("demo.script.json");
