@@ -75,6 +75,13 @@ struct GraphEdge<'a> {
     span: Span,
 }
 
+impl GraphEdge<'_> {
+    /// Whether it leads to something that runs tools.
+    fn leads_to_executor(&self, graph: &Graph<'_>) -> bool {
+        self.to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor)
+    }
+}
+
 /// A whole graph.
 struct Graph<'a> {
     nodes: Vec<GraphNode<'a>>,

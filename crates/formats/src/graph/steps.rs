@@ -85,11 +85,14 @@ fn turn(graph: &Graph<'_>, index: usize, agents: &Agents) -> Kind {
         computed: None,
     };
     let has_routes = !routing.is_empty();
+    let has_executor = graph.edges.iter().filter(|edge| edge.from == index).any(|edge| edge.leads_to_executor(graph));
+    let why = || format!("no edge leads from {} to an executor of tools", node.name).into();
     Kind::Turn(Turn {
         name: node.name.into(),
         generate,
         tools: agent.map(|agent| agent.tools.clone()).unwrap_or_default(),
         router: has_routes.then(|| Router { tools: routing, destinations, retries: RETRIES }),
+        unanswered: (!has_executor).then(why),
     })
 }
 
