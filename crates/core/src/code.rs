@@ -78,6 +78,7 @@ codes! {
     TwoAlways = 507 "a node has two ALWAYS edges";
     NoExecutor = 508 "an agent has tools and nothing runs them";
     UnknownNodeType = 509 "unknown node or edge type";
+    TableSyntax = 510 "a table cannot be read";
     MdxSyntax = 601 "the Markdown cannot be read";
     FrontmatterSyntax = 602 "the frontmatter is not valid YAML";
     InputSpec = 603 "an input is not declared as it should be";

@@ -1,5 +1,6 @@
 //! Reads definition files, and shows their problems.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,14 @@ pub(crate) struct Source {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
 }
 
+impl Source {
+    /// The text that a problem is about.
+    fn text_of(&self, diagnostic: &Diagnostic) -> Cow<'_, str> {
+        let bytes = self.files.get(&diagnostic.file).unwrap_or(&self.bytes);
+        String::from_utf8_lossy(bytes)
+    }
+}
+
 /// How a file is to be read.
 pub(crate) struct Reading<'a> {
     pub(crate) config: &'a Config,
@@ -31,6 +40,7 @@ pub(crate) struct Reading<'a> {
 /// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
 pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
     let Reading { config, format, lenient } = *reading;
+    let path = &entry(path);
     let name = path.display().to_string();
     let functions: Vec<String> = config.functions.keys().cloned().collect();
     let limit = config.limits.source_bytes;
@@ -63,6 +73,12 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
             Source { name, bytes: Vec::new(), compiled, files: BTreeMap::new() }
         }
     }
+}
+
+/// The file that is meant: of a folder its table of workflows, where it has one.
+fn entry(path: &Path) -> PathBuf {
+    let table = path.join(flowloom_formats::graph::TABLE);
+    if path.is_dir() && table.is_file() { table } else { path.to_owned() }
 }
 
 /// Reads the files that a format looks for beside a definition; whether there are any. In a pattern `*` is one name.
@@ -135,10 +151,10 @@ pub(crate) fn format(name: Option<&str>) -> Result<Option<Format>, Failure> {
 pub(crate) fn render(source: &Source) -> String {
     let theme = if is_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_width(110);
-    let text = String::from_utf8_lossy(&source.bytes);
     let mut out = String::new();
     for diagnostic in &source.compiled.diagnostics {
-        let shown = Shown { diagnostic, source: NamedSource::new(&source.name, text.to_string()) };
+        let text = source.text_of(diagnostic).into_owned();
+        let shown = Shown { diagnostic, source: NamedSource::new(&diagnostic.file, text) };
         // Writing to a string cannot fail.
         let _ = handler.render_report(&mut out, &shown);
         out.push('\n');
@@ -209,9 +225,8 @@ impl miette::Diagnostic for Shown<'_> {
 /// Problems of several files as JSON, one object each.
 pub(crate) fn to_json(sources: &[Source]) -> serde_json::Value {
     let shown = sources.iter().flat_map(|source| {
-        let text = String::from_utf8_lossy(&source.bytes);
         source.compiled.diagnostics.iter().map(move |diagnostic| {
-            let (line, column) = line_column(&text, diagnostic.span.start);
+            let (line, column) = line_column(&source.text_of(diagnostic), diagnostic.span.start);
             json!({
                 "code": diagnostic.code,
                 "severity": diagnostic.severity,

@@ -97,7 +97,7 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
         Format::Flow => flow::compile(source, &mut problems),
         Format::Steps => steps::compile(source, sources, &mut problems),
         Format::Pipeline => pipeline::compile(source, sources, &mut problems),
-        Format::Graph => graph::compile(source, sources, &mut problems),
+        Format::Graph => graph::compile(source, sources, &mut problems, &mut needs),
         Format::Markdown => markdown::compile(source, sources, &mut problems, &mut needs),
     };
     let plan = plan.filter(|_| !problems.has_errors());
