@@ -124,6 +124,7 @@ codes! {
     FileDenied = 1024 "the file is outside the allowed folder";
     FileFailed = 1025 "the file could not be read or written";
     WorkflowNotFound = 1026 "the workflow does not exist";
+    McpFailed = 1027 "the MCP server cannot be used";
     MissingValue = 1030 "a reference has no value";
     InputMissing = 1031 "a required input is missing";
     NoSandbox = 1032 "this step needs the sandbox";
