@@ -13,6 +13,7 @@ mod failure;
 mod inputs;
 mod progress;
 mod report;
+mod servers;
 mod source;
 mod workflows;
 

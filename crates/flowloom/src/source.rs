@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flowloom_core::diagnostic::{Diagnostic, Severity, line_column};
+use flowloom_core::error::StepError;
 use flowloom_core::plan::Format;
 use flowloom_formats::{Compiled, Sources, compile};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
@@ -12,6 +13,7 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::servers::{self, Offered, Servers};
 
 /// A definition file with what compiling it said.
 pub(crate) struct Source {
@@ -20,6 +22,8 @@ pub(crate) struct Source {
     pub(crate) compiled: Compiled,
     /// Everything that was read for it, by path.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
+    /// What MCP servers said they have, as far as it matters here.
+    pub(crate) offered: Offered,
 }
 
 impl Source {
@@ -31,14 +35,30 @@ impl Source {
 }
 
 /// How a file is to be read.
+#[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) config: &'a Config,
     pub(crate) format: Option<Format>,
     pub(crate) lenient: bool,
 }
 
-/// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
+/// Reads and compiles a file that is to be run: MCP servers whose tools it offers to models are asked for them.
+pub(crate) async fn load_to_run(path: &Path, reading: &Reading<'_>, servers: &Servers) -> Result<Source, StepError> {
+    let source = load(path, reading);
+    if source.compiled.asks.is_empty() {
+        return Ok(source);
+    }
+    let offered = servers.offered(reading.config, &source.compiled.asks).await?;
+    Ok(load_with(path, reading, offered))
+}
+
+/// Reads and compiles a file. Nothing is started for it.
 pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
+    load_with(path, reading, Offered::new())
+}
+
+/// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
+fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) -> Source {
     let Reading { config, format, lenient } = *reading;
     let path = &entry(path);
     let name = path.display().to_string();
@@ -47,6 +67,7 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
     let mut sources = Sources {
         functions: functions.clone(),
         configured: functions,
+        servers: servers::described(&config.mcp, &offered),
         is_lenient: lenient,
         tools_base: config.tools_base.clone(),
         source_bytes: limit,
@@ -63,14 +84,14 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
             while add_needed(&compiled.needs, path, limit, &mut sources) {
                 compiled = compile(&name, &sources, format);
             }
-            Source { name, bytes, compiled, files: sources.files }
+            Source { name, bytes, compiled, files: sources.files, offered }
         }
         Err(error) => {
             let span = flowloom_core::Span::default();
             let message = format!("{name} cannot be read: {error}");
             let diagnostic = Diagnostic::error(flowloom_core::Code::Unreadable, &name, span, message);
             let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
-            Source { name, bytes: Vec::new(), compiled, files: BTreeMap::new() }
+            Source { name, bytes: Vec::new(), compiled, files: BTreeMap::new(), offered }
         }
     }
 }

@@ -120,7 +120,7 @@ pub(crate) fn compile(
 
 struct Compiler<'a> {
     problems: &'a mut Problems,
-    agents: Agents,
+    agents: Agents<'a>,
     /// Whether edges that lead nowhere are left out with a warning.
     is_lenient: bool,
 }

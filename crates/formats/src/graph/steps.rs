@@ -23,7 +23,7 @@ const ANSWER: &str = "answer";
 const EXECUTED: &str = "executed";
 
 /// The root step of a graph.
-pub(super) fn machine(graph: &Graph<'_>, agents: &Agents) -> Step {
+pub(super) fn machine(graph: &Graph<'_>, agents: &Agents<'_>) -> Step {
     let mut siblings = Siblings::default();
     let nodes = (0..graph.nodes.len()).map(|index| node(graph, index, agents, &mut siblings)).collect();
     let edges = (0..graph.nodes.len()).flat_map(|index| edges(graph, index)).collect();
@@ -32,7 +32,7 @@ pub(super) fn machine(graph: &Graph<'_>, agents: &Agents) -> Step {
     Step::new(Key::nth("graph", 1), Kind::Machine(machine))
 }
 
-fn node(graph: &Graph<'_>, index: usize, agents: &Agents, siblings: &mut Siblings) -> Step {
+fn node(graph: &Graph<'_>, index: usize, agents: &Agents<'_>, siblings: &mut Siblings) -> Step {
     let node = &graph.nodes[index];
     let kind = match node.kind {
         NodeType::Agent => turn(graph, index, agents),
@@ -53,7 +53,7 @@ fn node(graph: &Graph<'_>, index: usize, agents: &Agents, siblings: &mut Sibling
     step
 }
 
-fn turn(graph: &Graph<'_>, index: usize, agents: &Agents) -> Kind {
+fn turn(graph: &Graph<'_>, index: usize, agents: &Agents<'_>) -> Kind {
     let node = &graph.nodes[index];
     let agent = node.agent.and_then(|(id, _)| agents.get(id));
     let destinations: Vec<Arc<str>> = graph
