@@ -84,6 +84,7 @@ fn run(case: &Value, plan: Plan, model: &Arc<Scripted>) -> Result<(Arc<Plan>, Ou
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
+        keep: None,
         id: None,
     };
     let run = engine.start(start)?;

@@ -99,6 +99,9 @@ impl Chat<'_> {
             let Some(outcome) = outcome else { return Ok(130) };
             if let Some(told) = present(&self.plan, &outcome.state, &outcome.env).result.get("messages") {
                 said = told.clone();
+            }
+            // A run that has ended kept what was said with its last event; one that waits has not ended.
+            if outcome.state.status == Status::Waiting {
                 let write = MemoryWrite { key: self.thread(), value: Some(said.clone()) };
                 self.app.store.remember(holder.clone(), vec![write]).await?;
             }
@@ -121,6 +124,7 @@ impl Chat<'_> {
             agent: None,
             limits: self.app.config.limits.within(&self.plan.limits),
             depth: 0,
+            keep: Some(self.thread()),
             id: None,
         })?;
         Ok(drive(self.global, &self.output, &self.engine, run, &self.plan).await)

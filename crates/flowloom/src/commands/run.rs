@@ -45,6 +45,7 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
         agent: arguments.agent,
         limits,
         depth: 0,
+        keep: None,
         id: None,
     };
     let run = engine.start(start)?;
