@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flowloom_core::code::Code;
+use flowloom_core::diagnostic::did_you_mean;
 use flowloom_core::error::StepError;
 use flowloom_core::request::ToolDeclaration;
 use flowloom_formats::{Approval, ToolServer};
@@ -45,11 +46,33 @@ impl Servers {
         known.entry(format!("{name} {settings}")).or_insert_with(make).clone()
     }
 
+    /// Asks a server for its tools. A setting for a tool that it does not have is an error: a slip in
+    /// `needs_approval` would let calls pass that someone must agree to.
+    pub(crate) async fn ask(&self, name: &str, mcp: &Mcp) -> Result<Vec<ToolDeclaration>, StepError> {
+        let tools = self.get(name, mcp).tools().await?;
+        let approved = match &mcp.needs_approval {
+            Some(NeedsApproval::Tools(tools)) => tools.as_slice(),
+            _ => &[],
+        };
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let named = approved.iter().map(|tool| ("needs_approval", tool));
+        for (key, tool) in named.chain(mcp.effects.keys().map(|tool| ("effects", tool))) {
+            if !names.contains(&tool.as_str()) {
+                let near = did_you_mean(tool, names.iter().copied());
+                let hint =
+                    near.map_or_else(|| format!("it has {}", names.join(", ")), |near| format!("did you mean {near}?"));
+                let message = format!("{key} of [mcp.{name}] names {tool}, which is none of its tools; {hint}");
+                return Err(StepError::new(Code::ConfigInvalid, message));
+            }
+        }
+        Ok(tools)
+    }
+
     /// Asks servers for their tools.
     pub(crate) async fn offered(&self, config: &Config, names: &[String]) -> Result<Offered, StepError> {
         let mut offered = Offered::new();
         for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {
-            offered.insert(name.clone(), self.get(name, mcp).tools().await?);
+            offered.insert(name.clone(), self.ask(name, mcp).await?);
         }
         Ok(offered)
     }

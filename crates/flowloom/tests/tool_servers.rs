@@ -77,6 +77,16 @@ fn a_person_agrees_to_calls_first() {
 }
 
 #[test]
+fn a_slip_in_what_needs_approval_is_no_permission() {
+    let place = place("needs_approval = [\"ad\"]\n");
+    place.write("graph.json", &graph(json!([{"name": "calc::add"}])));
+    let refused = place.run(&["run", "graph.json", "--model", "scripted:echo", "-i", "message=hi"]);
+    let told = stderr(&refused);
+    assert_eq!(exit(&refused), 2, "{told}");
+    assert!(told.contains("FL1401") && told.contains("did you mean add?"), "{told}");
+}
+
+#[test]
 fn a_check_starts_nothing_and_a_run_refuses_tools_that_do_not_exist() {
     let place = place("");
     place.write("graph.json", &graph(json!([{"name": "sum", "functionId": "calc::ad"}])));
@@ -105,6 +115,21 @@ fn steps_and_markdown_call_tools_too() {
     let (code, told) = place.json(&["run", "sum.mdx", "--model", &format!("m={asked}")]);
     assert_eq!(code, 0, "{told}");
     assert_eq!(calls(&place), "add\nadd\necho\n");
+}
+
+#[test]
+fn the_example_runs_as_it_is() {
+    let place = Place::new("");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mcp");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (config, file) = (path("flowloom.toml"), path("warehouse.json"));
+    let count = |item: &str| asks("count", json!({"item": item}));
+    let model = model(&place, json!([count("lamp"), count("cat"), "Three lamps, no cat."]));
+    let run = ["--config", &config, "run", &file, "--model", &model, "-i", "message=what is there?"];
+    let (code, told) = place.json(&run);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!(contents(&told)[2], r#"{"item":"lamp","left":3}"#);
+    assert!(contents(&told)[4].contains("there is no cat here"), "{told}");
 }
 
 #[test]

@@ -90,7 +90,7 @@ async fn servers(config: &Config) -> Vec<Finding> {
     let mut rows = Vec::new();
     for (name, mcp) in &config.mcp {
         let row = format!("mcp {name}");
-        rows.push(match servers.get(name, mcp).tools().await {
+        rows.push(match servers.ask(name, mcp).await {
             Ok(tools) => fine(&row, format!("started; tools: {}", listed(tools.iter().map(|tool| &tool.name))), ""),
             Err(error) => Finding { is_fine: false, ..fine(&row, error.message, "") },
         });

@@ -49,7 +49,7 @@ async fn call(server: &McpServer, tool: &str) -> Result<Value, StepError> {
 async fn every_page_of_tools_is_listed_with_its_schemas() {
     let tools = server(config()).tools().await.expect("it starts");
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(names, ["add", "echo", "point", "environment", "pid", "fail", "die", "hang", "cancelled"]);
+    assert_eq!(names, ["add", "echo", "point", "environment", "pid", "spawn", "fail", "die", "hang", "cancelled"]);
     assert_eq!(tools[0].description, "Adds two numbers.");
     let required = tools[0].parameters.get("required").expect("a schema");
     assert_eq!(required, &Value::list(vec!["a".into(), "b".into()]));
@@ -151,11 +151,25 @@ async fn a_server_that_cannot_start_says_why() {
     assert!(mute.message.contains("was not ready within 300 ms"), "{}", mute.message);
 }
 
+/// Whether a process runs; one that only nobody has asked for its end does not.
+fn runs(pid: &Value) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_str().expect("a number")));
+    stat.is_ok_and(|stat| !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X'])))
+}
+
 #[tokio::test]
-async fn a_stopped_server_is_gone_with_its_process() {
+async fn a_stopped_server_is_gone_with_all_that_it_started() {
     let server = server(config());
     let pid = call(&server, "pid").await.expect("it answers");
+    let child = call(&server, "spawn").await.expect("it answers");
+    assert!(runs(&pid) && runs(&child));
     server.stop();
+    let gone = async {
+        while runs(&pid) || runs(&child) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("both are killed");
     assert_ne!(call(&server, "pid").await.expect("it is started again"), pid);
 }
 

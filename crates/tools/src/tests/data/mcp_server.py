@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 
 LOG = sys.argv[1] if len(sys.argv) > 1 else None
@@ -13,7 +14,7 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required"
 PAGES = [
     [("add", "Adds two numbers.", NUMBERS), ("echo", "Says it again.", TEXT)],
     [("point", "A point.", NOTHING), ("environment", "Names of variables.", NOTHING), ("pid", "The process.", NOTHING)],
-    [("fail", "Fails.", NOTHING), ("die", "Ends the server.", NOTHING), ("hang", "Never answers.", NOTHING),
+    [("spawn", "Starts a program.", NOTHING), ("fail", "Fails.", NOTHING), ("die", "Ends the server.", NOTHING), ("hang", "Never answers.", NOTHING),
      ("cancelled", "How many calls nobody waits for.", NOTHING)],
 ]
 cancelled = 0
@@ -48,6 +49,8 @@ def called(name, given):
         return text("", structuredContent=sorted(os.environ))
     if name == "pid":
         return text(str(os.getpid()))
+    if name == "spawn":
+        return text(str(subprocess.Popen(["sleep", "600"]).pid))
     if name == "cancelled":
         return text(str(cancelled))
     if name == "fail":
