@@ -64,6 +64,7 @@ pub(crate) async fn run(engine: &Engine, definition: &Definition) -> Result<(Out
         agent: None,
         limits: limits(),
         depth: 0,
+        keep: None,
         id: None,
     };
     let run = engine.start(start)?;

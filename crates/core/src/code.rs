@@ -78,6 +78,7 @@ codes! {
     TwoAlways = 507 "a node has two ALWAYS edges";
     NoExecutor = 508 "an agent has tools and nothing runs them";
     UnknownNodeType = 509 "unknown node or edge type";
+    TableSyntax = 510 "a table cannot be read";
     MdxSyntax = 601 "the Markdown cannot be read";
     FrontmatterSyntax = 602 "the frontmatter is not valid YAML";
     InputSpec = 603 "an input is not declared as it should be";
@@ -123,6 +124,7 @@ codes! {
     FileDenied = 1024 "the file is outside the allowed folder";
     FileFailed = 1025 "the file could not be read or written";
     WorkflowNotFound = 1026 "the workflow does not exist";
+    McpFailed = 1027 "the MCP server cannot be used";
     MissingValue = 1030 "a reference has no value";
     InputMissing = 1031 "a required input is missing";
     NoSandbox = 1032 "this step needs the sandbox";

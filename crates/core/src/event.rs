@@ -140,6 +140,9 @@ pub enum Event {
         /// Path of the step that failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failed: Option<Path>,
+        /// What was said, if the conversation is kept: stored for the owner together with this event.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<MemoryWrite>,
     },
 }
 
@@ -166,6 +169,9 @@ pub struct RunCreated {
     /// Runs around this one, which a step of theirs started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
+    /// Under which key the owner's conversation is kept when the run ends; `None` if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<String>,
 }
 
 fn is_zero(number: &u32) -> bool {

@@ -149,6 +149,7 @@ pub struct ToolCall {
     /// The tool.
     pub name: String,
     /// The arguments as the model wrote them: an object, or whatever it made of it.
+    #[serde(alias = "args")]
     pub arguments: Value,
 }
 

@@ -129,7 +129,7 @@ impl RunState {
             Event::RunStarted { .. } => self.status = Status::Running,
             Event::CancelRequested { .. } | Event::EdgeTaken { .. } | Event::Evaluated { .. } => {}
             Event::RunSuspended { status } => self.status = *status,
-            Event::RunFinished { status, error, failed } => {
+            Event::RunFinished { status, error, failed, .. } => {
                 self.status = *status;
                 self.error = error.clone();
                 self.failed = failed.clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::hash::{Hash, Hasher};
-use crate::request::{Message, MessagePart, Role};
+use crate::request::{Message, MessagePart, Role, ToolCall};
 
 /// What was said so far. Cloning is cheap, and a request that holds a whole conversation costs one hash, however long
 /// it is.
@@ -33,6 +33,29 @@ impl Thread {
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
+}
+
+/// The messages, with an answer to every tool call that has none: a conversation that broke off between a call and its
+/// result would be refused by the providers.
+pub fn answered(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
+    let mut all: Vec<Message> = Vec::new();
+    let mut open: Vec<ToolCall> = Vec::new();
+    for message in messages {
+        if message.role == Role::Tool {
+            open.retain(|call| Some(&call.id) != message.tool_call_id.as_ref());
+        } else {
+            all.extend(open.drain(..).map(|call| unanswered(call, "the conversation broke off before it was run")));
+            open.clone_from(&message.tool_calls);
+        }
+        all.push(message);
+    }
+    all
+}
+
+/// What an agent is told of a call that nobody runs.
+pub fn unanswered(call: ToolCall, why: &str) -> Message {
+    let told = format!("Error: the tool {} was not run: {why}.", call.name);
+    Message { tool_call_id: Some(call.id), ..Message::new(Role::Tool, told) }
 }
 
 impl FromIterator<Message> for Thread {
@@ -153,5 +176,24 @@ mod tests {
         let texts = |messages: &Messages| messages.iter().map(|m| m.content.clone()).collect::<Vec<_>>();
         assert_eq!(texts(&messages), ["Be brief.\n\nAnswer in JSON."]);
         assert_eq!(texts(&bare), ["Answer in JSON.", "hi"]);
+    }
+
+    fn asking(ids: &[&str]) -> Message {
+        let call = |id: &&str| ToolCall { id: (*id).into(), name: "look".into(), arguments: Default::default() };
+        Message { tool_calls: ids.iter().map(call).collect(), ..Message::new(Role::Assistant, "") }
+    }
+
+    #[test]
+    fn calls_without_a_result_are_answered_where_the_conversation_goes_on() {
+        let result = Message { tool_call_id: Some("a".into()), ..Message::new(Role::Tool, "7") };
+        let said = [asking(&["a", "b"]), result.clone(), Message::new(Role::User, "and?"), asking(&["c"])];
+        let mended = answered(said.clone());
+        let ids: Vec<_> = mended.iter().map(|message| message.tool_call_id.as_deref()).collect();
+        assert_eq!(ids, [None, Some("a"), Some("b"), None, None]);
+        assert_eq!(
+            mended[2].content,
+            "Error: the tool look was not run: the conversation broke off before it was run."
+        );
+        assert_eq!(answered([said[0].clone(), result.clone()]), [said[0].clone(), result], "the end may still be open");
     }
 }

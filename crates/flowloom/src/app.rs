@@ -9,7 +9,7 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::id::RunId;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::compile;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_runtime::Engine;
@@ -25,6 +25,7 @@ use flowloom_tools::{
 
 use crate::bundle::Bundle;
 use crate::config::{Config, Function};
+use crate::servers::{Offered, Servers};
 use crate::source::{self, Reading};
 use crate::workflows::{self, Host};
 
@@ -32,14 +33,21 @@ use crate::workflows::{self, Host};
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) store: Arc<Store>,
+    pub(crate) servers: Servers,
     sandbox: Arc<Sandbox>,
 }
 
 impl App {
     pub(crate) fn open(config: Config) -> Result<App, StepError> {
+        let servers = servers(&config);
+        App::open_with(config, servers)
+    }
+
+    /// The same with MCP servers that may have been asked already.
+    pub(crate) fn open_with(config: Config, servers: Servers) -> Result<App, StepError> {
         let store = Store::open(&config.data_dir.value, config.durability.value)?;
         let sandbox = Arc::new(sandbox(&config));
-        Ok(App { config, store, sandbox })
+        Ok(App { config, store, servers, sandbox })
     }
 
     /// An engine for the runs of one bundle.
@@ -80,6 +88,9 @@ impl App {
         }
         for (id, function) in workflows::built_in(host) {
             registry = registry.with_function(id, function);
+        }
+        for (name, mcp) in &bundle.mcp {
+            registry = registry.with_server(self.servers.get(name, mcp));
         }
         for (id, function) in &bundle.functions {
             registry = registry.with_function(id, self.function(id, function, host)?);
@@ -127,7 +138,7 @@ impl App {
         &self,
         file: &str,
         read: &BTreeMap<String, Vec<u8>>,
-        format: flowloom_core::plan::Format,
+        format: Format,
     ) -> Result<Bundle, StepError> {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let mut files: BTreeMap<String, String> =
@@ -142,6 +153,8 @@ impl App {
             format,
             files,
             functions: self.config.functions.clone(),
+            mcp: self.config.mcp.clone(),
+            offered: Offered::new(),
             agents: self.config.agents.clone(),
             model: self.config.default_model.value.clone(),
             aliases: self.config.aliases.clone(),
@@ -183,6 +196,11 @@ pub(crate) fn plan_of(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
         let why = why.map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
         StepError::new(Code::StoreCorrupt, format!("the run's own definition does not compile any more: {why}"))
     })
+}
+
+/// The MCP servers as configured; none is started yet.
+pub(crate) fn servers(config: &Config) -> Servers {
+    Servers::new(config, Arc::new(EnvironmentSecrets))
 }
 
 /// The sandbox as configured; it starts nothing yet. Its workers are this program, also after a newer one took its place.

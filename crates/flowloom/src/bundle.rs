@@ -9,7 +9,8 @@ use flowloom_core::plan::Format;
 use flowloom_formats::Sources;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Agent, Function};
+use crate::config::{Agent, Function, Mcp};
+use crate::servers::{self, Offered};
 
 /// The content of a bundle, stored as JSON under its hash.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,6 +23,12 @@ pub(crate) struct Bundle {
     pub(crate) files: BTreeMap<String, String>,
     /// The user's functions.
     pub(crate) functions: BTreeMap<String, Function>,
+    /// The user's MCP servers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) mcp: BTreeMap<String, Mcp>,
+    /// What they said they have, where the definition offers it to a model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) offered: Offered,
     /// What agents may call.
     pub(crate) agents: BTreeMap<String, Agent>,
     /// The model of steps that name none.
@@ -55,6 +62,7 @@ impl Bundle {
             functions: configured.clone(),
             configured,
             helpers: Function::helpers(&self.functions),
+            servers: servers::described(&self.mcp, &self.offered),
             is_lenient: self.lenient,
             tools_base: self.tools_base.clone(),
             source_bytes: u64::MAX,

@@ -12,6 +12,7 @@ use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Global;
+use crate::servers;
 
 /// The file's content.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -28,6 +29,7 @@ pub(crate) struct File {
     tools: Tools,
     agents: BTreeMap<String, Agent>,
     functions: BTreeMap<String, Function>,
+    mcp: BTreeMap<String, Mcp>,
     sandbox: Sandboxing,
 }
 
@@ -119,6 +121,39 @@ impl Function {
     }
 }
 
+/// An MCP server on stdio, whose tools are functions `NAME::tool`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mcp {
+    pub(crate) command: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) args: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) env: BTreeMap<String, String>,
+    /// Prefixes of the names of the tools that may be used; all if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tools: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) effect: Option<EffectClass>,
+    /// The effect of single tools.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) effects: BTreeMap<String, EffectClass>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) needs_approval: Option<NeedsApproval>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) start_timeout_ms: Option<u64>,
+}
+
+/// Which calls that a model asks for a person must agree to: all, or those of the named tools.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum NeedsApproval {
+    All(bool),
+    Tools(Vec<String>),
+}
+
 /// A value and where it comes from.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting<T> {
@@ -144,6 +179,7 @@ pub(crate) struct Config {
     pub(crate) tools_base: Option<String>,
     pub(crate) agents: BTreeMap<String, Agent>,
     pub(crate) functions: BTreeMap<String, Function>,
+    pub(crate) mcp: BTreeMap<String, Mcp>,
     pub(crate) sandbox: Sandboxing,
 }
 
@@ -176,6 +212,7 @@ impl Config {
             || None,
         )?;
         let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+        servers::check(&file.mcp)?;
         Ok(Config {
             data_dir,
             durability: Setting { value: parsed, origin: durability.origin },
@@ -190,6 +227,7 @@ impl Config {
             files_root: file.files.root.map(|root| base.join(root)),
             agents: file.agents,
             functions: file.functions,
+            mcp: file.mcp,
             sandbox: file.sandbox,
             file: path,
         })

@@ -1,9 +1,11 @@
 //! Reads definition files, and shows their problems.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flowloom_core::diagnostic::{Diagnostic, Severity, line_column};
+use flowloom_core::error::StepError;
 use flowloom_core::plan::Format;
 use flowloom_formats::{Compiled, Sources, compile};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
@@ -11,6 +13,7 @@ use serde_json::json;
 
 use crate::config::{Config, Function};
 use crate::failure::Failure;
+use crate::servers::{self, Offered, Servers};
 
 /// A definition file with what compiling it said.
 pub(crate) struct Source {
@@ -19,18 +22,45 @@ pub(crate) struct Source {
     pub(crate) compiled: Compiled,
     /// Everything that was read for it, by path.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
+    /// What MCP servers said they have, as far as it matters here.
+    pub(crate) offered: Offered,
+}
+
+impl Source {
+    /// The text that a problem is about.
+    fn text_of(&self, diagnostic: &Diagnostic) -> Cow<'_, str> {
+        let bytes = self.files.get(&diagnostic.file).unwrap_or(&self.bytes);
+        String::from_utf8_lossy(bytes)
+    }
 }
 
 /// How a file is to be read.
+#[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) config: &'a Config,
     pub(crate) format: Option<Format>,
     pub(crate) lenient: bool,
 }
 
-/// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
+/// Reads and compiles a file that is to be run: MCP servers whose tools it offers to models are asked for them.
+pub(crate) async fn load_to_run(path: &Path, reading: &Reading<'_>, servers: &Servers) -> Result<Source, StepError> {
+    let source = load(path, reading);
+    if source.compiled.asks.is_empty() {
+        return Ok(source);
+    }
+    let offered = servers.offered(reading.config, &source.compiled.asks).await?;
+    Ok(load_with(path, reading, offered))
+}
+
+/// Reads and compiles a file. Nothing is started for it.
 pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
+    load_with(path, reading, Offered::new())
+}
+
+/// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
+fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) -> Source {
     let Reading { config, format, lenient } = *reading;
+    let path = &entry(path);
     let name = path.display().to_string();
     let functions: Vec<String> = config.functions.keys().cloned().collect();
     let limit = config.limits.source_bytes;
@@ -38,6 +68,7 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
         functions: functions.clone(),
         configured: functions,
         helpers: Function::helpers(&config.functions),
+        servers: servers::described(&config.mcp, &offered),
         is_lenient: lenient,
         tools_base: config.tools_base.clone(),
         source_bytes: limit,
@@ -54,16 +85,22 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
             while add_needed(&compiled.needs, path, limit, &mut sources) {
                 compiled = compile(&name, &sources, format);
             }
-            Source { name, bytes, compiled, files: sources.files }
+            Source { name, bytes, compiled, files: sources.files, offered }
         }
         Err(error) => {
             let span = flowloom_core::Span::default();
             let message = format!("{name} cannot be read: {error}");
             let diagnostic = Diagnostic::error(flowloom_core::Code::Unreadable, &name, span, message);
             let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
-            Source { name, bytes: Vec::new(), compiled, files: BTreeMap::new() }
+            Source { name, bytes: Vec::new(), compiled, files: BTreeMap::new(), offered }
         }
     }
+}
+
+/// The file that is meant: of a folder its table of workflows, where it has one.
+fn entry(path: &Path) -> PathBuf {
+    let table = path.join(flowloom_formats::graph::TABLE);
+    if path.is_dir() && table.is_file() { table } else { path.to_owned() }
 }
 
 /// Reads the files that a format looks for beside a definition; whether there are any. In a pattern `*` is one name.
@@ -136,10 +173,10 @@ pub(crate) fn format(name: Option<&str>) -> Result<Option<Format>, Failure> {
 pub(crate) fn render(source: &Source) -> String {
     let theme = if is_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_width(110);
-    let text = String::from_utf8_lossy(&source.bytes);
     let mut out = String::new();
     for diagnostic in &source.compiled.diagnostics {
-        let shown = Shown { diagnostic, source: NamedSource::new(&source.name, text.to_string()) };
+        let text = source.text_of(diagnostic).into_owned();
+        let shown = Shown { diagnostic, source: NamedSource::new(&diagnostic.file, text) };
         // Writing to a string cannot fail.
         let _ = handler.render_report(&mut out, &shown);
         out.push('\n');
@@ -210,9 +247,8 @@ impl miette::Diagnostic for Shown<'_> {
 /// Problems of several files as JSON, one object each.
 pub(crate) fn to_json(sources: &[Source]) -> serde_json::Value {
     let shown = sources.iter().flat_map(|source| {
-        let text = String::from_utf8_lossy(&source.bytes);
         source.compiled.diagnostics.iter().map(move |diagnostic| {
-            let (line, column) = line_column(&text, diagnostic.span.start);
+            let (line, column) = line_column(&source.text_of(diagnostic), diagnostic.span.start);
             json!({
                 "code": diagnostic.code,
                 "severity": diagnostic.severity,

@@ -98,8 +98,17 @@ impl Host {
             Err(_) => {
                 let hash = self.store.keep_bundle(&bundle.text()?);
                 let owner = context.owner.to_string();
-                let start =
-                    Start { plan: plan.clone(), bundle: hash, inputs, owner, agent, limits, depth, id: Some(id) };
+                let start = Start {
+                    plan: plan.clone(),
+                    bundle: hash,
+                    inputs,
+                    owner,
+                    agent,
+                    limits,
+                    depth,
+                    keep: None,
+                    id: Some(id),
+                };
                 let outcome = engine.start(start)?.drive().await;
                 (outcome.state, outcome.env)
             }

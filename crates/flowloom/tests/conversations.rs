@@ -81,6 +81,50 @@ fn a_chat_goes_on_where_it_ended() {
     assert!(!talk("fresh\n", &["--new"]).1.contains("going on"));
 }
 
+/// A graph whose agent has a tool that nothing runs.
+fn without_executor(place: &Place) {
+    let node = |id: &str| json!({"id": id, "nodeName": id, "nodeType": "AGENT", "agentId": "a"});
+    let edge = json!({"id": "e", "sourceNodeId": "n1", "targetNodeId": "n2", "conditionType": "ALWAYS"});
+    let workflow = json!({"id": "w", "entrypointNodeId": "n1", "nodes": [node("n1"), node("n2")], "edges": [edge]});
+    let agents = json!([{"id": "a", "tools": [{"name": "look"}]}]);
+    place.write("graph.json", &json!({"workflow": workflow, "agents": agents}).to_string());
+}
+
+#[test]
+fn a_call_that_nothing_runs_is_answered_before_the_conversation_goes_on() {
+    let place = Place::new("");
+    without_executor(&place);
+    let lookup =
+        json!({"text": "", "tool_calls": [{"name": "look", "arguments": {}}, {"name": "look", "arguments": {}}]});
+    let model = script(&place, json!([lookup, "Sorry."]));
+    let (code, told) = place.json(&["run", "graph.json", "--model", &model, "-i", "message=hi"]);
+    assert_eq!(code, 0, "{told}");
+    let said = told["result"]["messages"].as_array().expect("a list");
+    let answers: Vec<_> = said[2..4].iter().map(|message| (&message["role"], &message["tool_call_id"])).collect();
+    let ids: Vec<_> = said[1]["tool_calls"].as_array().expect("a list").iter().map(|call| &call["id"]).collect();
+    assert_eq!(answers, [(&json!("tool"), ids[0]), (&json!("tool"), ids[1])]);
+    let why = "Error: the tool look was not run: no edge leads from n1 to an executor of tools.";
+    assert_eq!((&said[2]["content"], &said[4]["content"]), (&json!(why), &json!("Sorry.")));
+}
+
+#[test]
+fn a_conversation_with_tool_calls_can_be_gone_on_with() {
+    let place = Place::new("");
+    without_executor(&place);
+    let model = script(&place, json!({"default": "Well."}));
+    // As an earlier run left it: one call with its result, one that the run's end left open.
+    let call = |id: &str| json!({"id": id, "name": "look", "args": {}});
+    let asked = json!({"role": "assistant", "content": "", "tool_calls": [call("1"), call("2")]});
+    let messages = json!([asked, {"role": "tool", "content": "7", "tool_call_id": "1"}]);
+    let messages = format!("messages:={messages}");
+    let (code, told) = place.json(&["run", "graph.json", "--model", &model, "-i", &messages, "-i", "message=and?"]);
+    assert_eq!(code, 0, "{told}");
+    let said = told["result"]["messages"].as_array().expect("a list");
+    let answered: Vec<_> = said.iter().filter_map(|message| message["tool_call_id"].as_str()).collect();
+    assert_eq!((said.len(), answered), (6, vec!["1", "2"]), "{told}");
+    assert_eq!(said[3]["content"], "and?");
+}
+
 #[test]
 fn a_graph_without_an_end_stops_at_its_step_limit_and_says_why() {
     let place = Place::new("");

@@ -20,6 +20,9 @@ pub(crate) fn detect(file: &str, text: &str, problems: &mut Problems) -> Option<
     if name.ends_with(".mdx") || name.ends_with(".md") {
         return Some(Detected { format: Format::Markdown, tree: None });
     }
+    if crate::graph::is_table(file) {
+        return Some(Detected { format: Format::Graph, tree: None });
+    }
     if crate::steps::literal_start(text).is_some() {
         return Some(Detected { format: Format::Steps, tree: None });
     }

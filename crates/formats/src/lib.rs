@@ -11,6 +11,7 @@ pub mod pipeline;
 mod problems;
 mod reader;
 pub mod schema;
+mod servers;
 pub mod steps;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use flowloom_core::vars::Env;
 use detect::Detected;
 pub use problems::Problems;
 use reader::Source;
+pub use servers::{Approval, ToolServer};
 
 /// Files by the path that definitions use for them, and what else a definition may name.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +39,8 @@ pub struct Sources {
     pub configured: Vec<String>,
     /// What configured functions lend to the attributes of their actions in Markdown, by function.
     pub helpers: BTreeMap<String, Value>,
+    /// Servers whose tools are functions too.
+    pub servers: Vec<ToolServer>,
     /// Whether a graph's edges that lead nowhere are left out with a warning.
     pub is_lenient: bool,
     /// The address below which the tools of a graph's agents are, for example `https://example.org/api`.
@@ -56,6 +60,8 @@ pub struct Compiled {
     pub diagnostics: Vec<Diagnostic>,
     /// Files that the definition names and `Sources` does not have.
     pub needs: Vec<String>,
+    /// Servers of tools that must say what they have before the definition can run.
+    pub asks: Vec<String>,
 }
 
 /// A run's result as its format writes it.
@@ -99,11 +105,12 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
         Format::Flow => flow::compile(source, &mut problems),
         Format::Steps => steps::compile(source, sources, &mut problems),
         Format::Pipeline => pipeline::compile(source, sources, &mut problems),
-        Format::Graph => graph::compile(source, sources, &mut problems),
+        Format::Graph => graph::compile(source, sources, &mut problems, &mut needs),
         Format::Markdown => markdown::compile(source, sources, &mut problems, &mut needs),
     };
     let plan = plan.filter(|_| !problems.has_errors());
-    Compiled { plan, format: Some(format), diagnostics: problems.into_list(), needs }
+    let asks = plan.as_ref().map(|plan| sources.asks(plan)).unwrap_or_default();
+    Compiled { plan, format: Some(format), diagnostics: problems.into_list(), needs, asks }
 }
 
 /// The result of a run of `plan` that left `env` behind.

@@ -10,6 +10,8 @@ pub struct Problems {
     list: Vec<Diagnostic>,
     /// The JSON string that the text is, if it does not stand in the file as it is (a flow inside a hub item).
     inside: Option<Inside>,
+    /// Where further files begin, if the places are those of several files one after the other.
+    further: Vec<(usize, String)>,
 }
 
 #[derive(Debug)]
@@ -53,13 +55,18 @@ fn character(rest: &str) -> (usize, usize) {
 impl Problems {
     /// No problems yet.
     pub fn new(file: &str) -> Problems {
-        Problems { file: file.to_owned(), list: Vec::new(), inside: None }
+        Problems { file: file.to_owned(), list: Vec::new(), inside: None, further: Vec::new() }
     }
 
     /// From now on everything is about the text of the JSON string that stands at `start` as `written`, and has no
     /// fixes: those would have to be escaped.
     pub(crate) fn within(&mut self, start: usize, written: &str) {
         self.inside = Some(Inside { start, written: written.to_owned() });
+    }
+
+    /// From now on places from `start` on are those of the file `name`.
+    pub(crate) fn further(&mut self, start: usize, name: &str) {
+        self.further.push((start, name.to_owned()));
     }
 
     /// Adds an error.
@@ -77,6 +84,10 @@ impl Problems {
     fn add(&mut self, mut diagnostic: Diagnostic) -> &mut Diagnostic {
         if let Some(inside) = &self.inside {
             diagnostic.span = inside.place(diagnostic.span);
+        }
+        if let Some((start, name)) = self.further.iter().rev().find(|(start, _)| *start <= diagnostic.span.start) {
+            diagnostic.span.start -= start;
+            diagnostic.file.clone_from(name);
         }
         self.list.push(diagnostic);
         let last = self.list.len() - 1;
@@ -102,7 +113,8 @@ impl Problems {
         if self.inside.is_some() {
             self.list.iter_mut().for_each(|diagnostic| diagnostic.fix = None);
         }
-        self.list.sort_by_key(|diagnostic| diagnostic.span.start);
+        let own = self.file;
+        self.list.sort_by_key(|found| (found.file != own, found.file.clone(), found.span.start));
         self.list
     }
 }

@@ -15,7 +15,7 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 
 use crate::effects::{Boxed, Clock};
-use crate::interpret::{Halt, Walked};
+use crate::interpret::{Halt, Keeping, Walked};
 use crate::journal::{Append, Journal, Wish};
 use crate::log::{Mode, RunLog};
 
@@ -83,6 +83,7 @@ pub(crate) struct Drive {
     suspended: bool,
     /// Whether the process stays for timers that wake a suspended run.
     timers: bool,
+    keeping: Option<Keeping>,
 }
 
 impl Drive {
@@ -105,7 +106,14 @@ impl Drive {
             over: false,
             suspended: false,
             timers: true,
+            keeping: None,
         }
+    }
+
+    /// Keeps its conversation.
+    pub(crate) fn with_keeping(mut self, keeping: Option<Keeping>) -> Drive {
+        self.keeping = keeping;
+        self
     }
 
     /// Ends the run as timed out `time_ms` after `start`.
@@ -133,7 +141,8 @@ impl Drive {
 
     fn finish(&mut self, status: Status, error: Option<StepError>, failed: Option<Path>) {
         self.over = true;
-        let event = Event::RunFinished { status, error, failed };
+        let said = self.keeping.as_ref().and_then(Keeping::said);
+        let event = Event::RunFinished { status, error, failed, said };
         if self.log.emit(&Path::root(), 0, event.clone()).is_err() {
             self.log.note(&Path::root(), 0, event);
         }

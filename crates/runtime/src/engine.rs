@@ -20,7 +20,7 @@ pub use crate::drive::Control;
 use crate::drive::Drive;
 use crate::drive::Driven;
 use crate::effects::{Boxed, Effects};
-use crate::interpret::{Interpreter, Left, Walked};
+use crate::interpret::{Interpreter, Keeping, Left, Walked};
 use crate::journal::{Journal, Lease, Wish};
 use crate::log::{Mode, RunLog};
 use crate::publish::Subscription;
@@ -42,6 +42,8 @@ pub struct Start {
     pub limits: Limits,
     /// Runs around this one.
     pub depth: u32,
+    /// Under which key the owner's conversation is kept when the run ends, together with its last event.
+    pub keep: Option<String>,
     /// The run's id; a new one if it is not given.
     pub id: Option<RunId>,
 }
@@ -111,6 +113,7 @@ impl Engine {
             agent: start.agent,
             limits: start.limits,
             depth: start.depth,
+            keep: start.keep,
         };
         let log = self.log(lease, Mode::Live, Vec::new());
         log.note(&Path::root(), 0, Event::RunCreated(Box::new(created.clone())));
@@ -192,11 +195,12 @@ impl Engine {
         let created = created(&records, run)?;
         let log = self.log(Lease { run, epoch: 0 }, Mode::Replay, records.clone());
         let left = Left::default();
+        let keeping = Keeping::new(&created, &plan, &left);
         let root = self.root(plan, &log, &created, left.clone());
         let driving = Run {
             id: run,
             control: Control::default(),
-            drive: Drive::new(root, log.clone(), self.journal.clone(), Control::default()),
+            drive: Drive::new(root, log.clone(), self.journal.clone(), Control::default()).with_keeping(keeping),
             journal: self.journal.clone(),
             log: log.clone(),
             left,
@@ -275,12 +279,11 @@ impl Engine {
     fn run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: RunCreated, start: u64) -> Run {
         let control = Control::default();
         let left = Left::default();
+        let keeping = Keeping::new(&created, &plan, &left);
         let root = self.root(plan, &log, &created, left.clone());
-        let drive = Drive::new(root, log.clone(), self.journal.clone(), control.clone()).with_deadline(
-            &*self.effects.clock,
-            start,
-            created.limits.time_ms,
-        );
+        let drive = Drive::new(root, log.clone(), self.journal.clone(), control.clone())
+            .with_keeping(keeping)
+            .with_deadline(&*self.effects.clock, start, created.limits.time_ms);
         Run { id: log.lease.run, log, control, drive, journal: self.journal.clone(), left }
     }
 

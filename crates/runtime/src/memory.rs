@@ -10,7 +10,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 
 use crate::effects::Boxed;
-use crate::journal::{Append, Journal, Lease, Wish};
+use crate::journal::{Append, Journal, Lease, Wish, thread_holder};
 
 /// Journals of any number of runs, gone with the process.
 #[derive(Default)]
@@ -77,9 +77,14 @@ impl State {
             return Err(StepError::new(Code::OwnershipLost, "another process took the run"));
         };
         for record in &records {
-            let Event::StepFinished { memory, .. } = &record.event else { continue };
-            for write in memory {
-                let key = (owner_of(kept), write.key.clone());
+            let owner = || owner_of(&kept.records, &records);
+            let (holder, writes) = match &record.event {
+                Event::StepFinished { memory, .. } if !memory.is_empty() => (owner(), memory.as_slice()),
+                Event::RunFinished { said: Some(said), .. } => (thread_holder(&owner()), std::slice::from_ref(said)),
+                _ => continue,
+            };
+            for write in writes {
+                let key = (holder.clone(), write.key.clone());
                 match &write.value {
                     Some(value) => self.memory.insert(key, value.clone()),
                     None => self.memory.remove(&key),
@@ -91,8 +96,8 @@ impl State {
     }
 }
 
-fn owner_of(kept: &Kept) -> String {
-    match kept.records.first().map(|record| &record.event) {
+fn owner_of(kept: &[Arc<Record>], new: &[Arc<Record>]) -> String {
+    match kept.first().or(new.first()).map(|record| &record.event) {
         Some(Event::RunCreated(created)) => created.owner.clone(),
         _ => String::new(),
     }

@@ -15,7 +15,7 @@ use flowloom_core::plan::Plan;
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::journal::Wish;
+use flowloom_runtime::journal::{Journal as _, Wish};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, Outcome, Start};
 use world::World;
@@ -36,6 +36,10 @@ impl Trial {
     }
 
     fn start(&self) -> Outcome {
+        self.start_keeping(None)
+    }
+
+    fn start_keeping(&self, keep: Option<&str>) -> Outcome {
         let start = Start {
             plan: self.plan.clone(),
             bundle: Hash::of(b"bundle"),
@@ -44,6 +48,7 @@ impl Trial {
             agent: None,
             limits: self.plan.limits.clone(),
             depth: 0,
+            keep: keep.map(str::to_owned),
             id: None,
         };
         let run = self.engine.start(start).expect("accepted");
@@ -208,5 +213,36 @@ fn events_survive_their_text_form() {
         let data = record.event.data().expect("serialisable");
         let again = Event::from_parts(record.event.name(), data.as_deref()).expect("readable");
         assert_eq!(again, record.event);
+    }
+}
+
+/// What is kept of the owner's conversation.
+fn kept(trial: &Trial) -> Option<Value> {
+    let holder = flowloom_runtime::journal::thread_holder("local");
+    let read = async { trial.journal.memory(&holder, "desk").await.expect("readable") };
+    trial.world.clock.block_on(read).expect("no deadlock")
+}
+
+#[test]
+fn a_conversation_is_kept_with_the_end_of_its_run_or_not_at_all() {
+    let plan = || Plan { thread: Some("chat".into()), ..plans::conversations() };
+    let calm = Trial::new(7, plan());
+    let whole = calm.finish(calm.start_keeping(Some("desk")));
+    let expected = kept(&calm).expect("kept");
+    let said = whole.env.thread("chat").messages().len();
+    assert_eq!(expected.as_list().map(<[Value]>::len), Some(said));
+    for cut in 0..whole.records.len() {
+        let trial = Trial::new(7, plan());
+        trial.journal.crash_after(cut);
+        let broken = trial.start_keeping(Some("desk"));
+        let ended =
+            trial.journal.records(broken.id).iter().any(|record| matches!(record.event, Event::RunFinished { .. }));
+        assert_eq!(kept(&trial).is_some(), ended, "cut {cut}");
+        trial.journal.recover();
+        if !trial.journal.records(broken.id).is_empty() {
+            let outcome = trial.finish(trial.resume(broken.id));
+            assert_eq!(kept(&trial).as_ref(), Some(&expected), "cut {cut}");
+            check_replay(&trial, &outcome);
+        }
     }
 }

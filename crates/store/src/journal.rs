@@ -11,7 +11,7 @@ use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::Boxed;
-use flowloom_runtime::journal::{Append, Journal, Lease, Wish};
+use flowloom_runtime::journal::{Append, Journal, Lease, Wish, thread_holder};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::Store;
@@ -185,7 +185,11 @@ fn project(connection: &Connection, number: i64, holder: &str, record: &Record) 
     match &record.event {
         Event::RunStarted { .. } => set_status(connection, number, "running", None),
         Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
-        Event::RunFinished { status, .. } => set_status(connection, number, status.name(), Some(record.at as i64)),
+        Event::RunFinished { status, said, .. } => {
+            let keep = |said| remember(connection, &thread_holder(holder), said);
+            said.as_ref().map_or(Ok(()), keep)?;
+            set_status(connection, number, status.name(), Some(record.at as i64))
+        }
         Event::StepFinished { memory, .. } => memory.iter().try_for_each(|write| remember(connection, holder, write)),
         Event::CancelRequested { .. } | Event::Answered { .. } | Event::Resolved { .. } => {
             connection.prepare_cached("delete from wish where run = ?")?.execute([record.run.to_string()])?;

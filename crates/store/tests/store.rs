@@ -11,7 +11,7 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::Format;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_runtime::journal::{Append, Journal, Lease};
+use flowloom_runtime::journal::{Append, Journal, Lease, thread_holder};
 use flowloom_store::{Durability, Store};
 
 fn open(folder: &FilePath) -> Arc<Store> {
@@ -37,6 +37,7 @@ fn created(store: &Store) -> Event {
         agent: None,
         limits: Limits::default(),
         depth: 0,
+        keep: None,
     }))
 }
 
@@ -110,7 +111,7 @@ async fn runs_are_found_by_prefix() {
     let store = open(folder.path());
     for n in [1, 2] {
         let lease = store.begin(id(n)).expect("new");
-        let end = Event::RunFinished { status: Status::Succeeded, error: None, failed: None };
+        let end = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, said: None };
         let records = vec![record(id(n), 1, created(&store)), record(id(n), 2, end)];
         append(&store, lease, records).await.expect("stored");
     }
@@ -119,6 +120,30 @@ async fn runs_are_found_by_prefix() {
     assert_eq!(store.find(&id(1).to_string()).expect("whole").status, "succeeded");
     assert_eq!(store.find("0000").expect_err("both").code, Code::RunAmbiguous);
     assert_eq!(store.find("ffff").expect_err("none").code, Code::RunNotFound);
+}
+
+#[tokio::test]
+async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    let lease = store.begin(id(1)).expect("new");
+    append(&store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    let holder = thread_holder("ann");
+    let end = |said: &str| {
+        let said = Some(MemoryWrite { key: "desk".into(), value: Some(Value::list(vec![said.into()])) });
+        Event::RunFinished { status: Status::Succeeded, error: None, failed: None, said }
+    };
+    let stale = Lease { epoch: 9, ..lease };
+    append(&store, stale, vec![record(id(1), 2, end("lost"))]).await.expect_err("another owner's");
+    // The second record of the batch is there already, so that the whole batch is refused.
+    let batch = vec![record(id(1), 2, end("half")), record(id(1), 1, Event::StepUncertain)];
+    append(&store, lease, batch).await.expect_err("refused as a whole");
+    assert_eq!(store.memory(&holder, "desk").await.expect("readable"), None);
+    assert_eq!(store.find(&id(1).to_string()).expect("there").finished_at, None);
+    append(&store, lease, vec![record(id(1), 2, end("hello"))]).await.expect("stored");
+    drop(store);
+    let store = open(folder.path());
+    assert_eq!(store.memory(&holder, "desk").await.expect("readable"), Some(Value::list(vec!["hello".into()])));
 }
 
 fn refusal(folder: &FilePath) -> Code {

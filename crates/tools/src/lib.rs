@@ -9,6 +9,7 @@ pub mod address;
 pub mod egress;
 pub mod functions;
 pub mod http;
+pub mod mcp;
 pub mod scrape;
 pub mod secrets;
 
@@ -18,5 +19,6 @@ mod tests;
 pub use egress::{EgressPolicy, HostPort, Lookup, SystemLookup};
 pub use functions::{Capabilities, FunctionConfig, HttpFunction, NativeFunction, Registry};
 pub use http::{HttpClient, HttpLimits};
+pub use mcp::{McpConfig, McpServer};
 pub use scrape::PageScraper;
 pub use secrets::Secrets;

@@ -79,6 +79,11 @@ impl<'a> Used<'a> {
         Ok(text.fill(|name| self.values.get(name).map(|value| writing.of(value)).unwrap_or_default()))
     }
 
+    /// The value of a secret that was filled in before.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
     /// `text` without any secret's value: for messages.
     pub(crate) fn redact(&self, text: &str) -> String {
         self.replace(text, 1)

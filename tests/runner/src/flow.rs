@@ -64,8 +64,17 @@ pub(crate) fn run(
 ) -> Option<Result<Outcome, flowloom_core::StepError>> {
     let engine = Engine::new(world.effects(), Arc::new(MemoryJournal::new()));
     let limits = plan.limits.clone();
-    let start =
-        Start { plan, bundle: Hash::of(b"case"), inputs, owner: "local".into(), agent, limits, depth: 0, id: None };
+    let start = Start {
+        plan,
+        bundle: Hash::of(b"case"),
+        inputs,
+        owner: "local".into(),
+        agent,
+        limits,
+        depth: 0,
+        keep: None,
+        id: None,
+    };
     match engine.start(start) {
         Err(error) => Some(Err(error)),
         Ok(run) => {

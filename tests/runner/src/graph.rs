@@ -86,6 +86,7 @@ fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Outcome, S
         agent: None,
         limits,
         depth: 0,
+        keep: None,
         id: None,
     };
     let run = engine.start(start).map_err(|error| format!("the run does not start: {error}"))?;

@@ -180,6 +180,7 @@ fn run(case: &Value, plan: Arc<Plan>) -> Result<Ran, String> {
             agent: None,
             limits,
             depth: 0,
+            keep: None,
             id: None,
         };
         let outcome = engine.start(start).map_err(|error| error.to_string())?.drive().await;
@@ -220,6 +221,7 @@ fn earlier() -> RunCreated {
         agent: None,
         limits: flowloom_core::limits::Limits::default(),
         depth: 0,
+        keep: None,
     }
 }
 

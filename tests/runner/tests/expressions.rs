@@ -118,6 +118,7 @@ fn evaluated(expressions: &[String]) -> Result<String, String> {
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
+        keep: None,
         id: None,
     };
     let outcome = block_on(async { Ok::<_, String>(engine.start(start).map_err(|e| e.message)?.drive().await) })?;

@@ -17,6 +17,7 @@ use crate::limits::Limits;
 use crate::path::Key;
 use crate::request::{Message, Role};
 use crate::template::{Template, TextRules};
+use crate::thread::answered;
 use crate::value::Value;
 use crate::vars::{Env, Vars};
 
@@ -92,10 +93,9 @@ impl Plan {
         if let Some(thread) = &self.thread {
             let said = inputs.get("messages").map(crate::render::json).unwrap_or_default();
             let said: Vec<Message> = serde_json::from_str(&said).unwrap_or_default();
+            let new = inputs.get("message").and_then(Value::as_str).map(|text| Message::new(Role::User, text));
+            let said = answered(said.into_iter().chain(new));
             said.into_iter().for_each(|message| env.say(thread, message));
-            if let Some(text) = inputs.get("message").and_then(Value::as_str) {
-                env.say(thread, Message::new(Role::User, text));
-            }
         }
         env
     }

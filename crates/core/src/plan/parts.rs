@@ -229,6 +229,8 @@ pub struct Turn {
     pub tools: Vec<AgentTool>,
     /// Where it can go.
     pub router: Option<Router>,
+    /// Why nothing runs the tools that it wants called, if that is so; it is told instead of their results.
+    pub unanswered: Option<Arc<str>>,
 }
 
 /// The tools by which a model says where to go.

@@ -14,7 +14,7 @@ use flowloom_runtime::journal::{Journal as _, Wish, thread_holder};
 use flowloom_runtime::{Engine, Outcome as RunOutcome, Start};
 
 use super::run::{choose_model, drive, refuse};
-use crate::app::App;
+use crate::app::{self, App};
 use crate::bundle::Bundle;
 use crate::cli::{ChatArgs, Global, OutputArgs};
 use crate::config::Config;
@@ -36,15 +36,17 @@ pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
     let mut config = Config::load(global)?;
     choose_model(&mut config, &arguments.model);
     let reading = Reading { config: &config, format: None, lenient: arguments.lenient };
-    let source = source::load(&arguments.file, &reading);
+    let servers = app::servers(&config);
+    let source = source::load_to_run(&arguments.file, &reading, &servers).await?;
     eprint!("{}", source::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
     if plan.thread.is_none() {
         let message = format!("{} is no conversation; run it with flowloom run", arguments.file.display());
         return Err(Failure::usage(message));
     }
-    let app = App::open(config)?;
-    let bundle = Bundle { lenient: arguments.lenient, ..app.bundle(&source.name, &source.files, plan.format)? };
+    let app = App::open_with(config, servers)?;
+    let bundle = app.bundle(&source.name, &source.files, plan.format)?;
+    let bundle = Bundle { lenient: arguments.lenient, offered: source.offered.clone(), ..bundle };
     let chat = Chat {
         global,
         engine: app.engine(&bundle)?,
@@ -97,6 +99,9 @@ impl Chat<'_> {
             let Some(outcome) = outcome else { return Ok(130) };
             if let Some(told) = present(&self.plan, &outcome.state, &outcome.env).result.get("messages") {
                 said = told.clone();
+            }
+            // A run that has ended kept what was said with its last event; one that waits has not ended.
+            if outcome.state.status == Status::Waiting {
                 let write = MemoryWrite { key: self.thread(), value: Some(said.clone()) };
                 self.app.store.remember(holder.clone(), vec![write]).await?;
             }
@@ -119,6 +124,7 @@ impl Chat<'_> {
             agent: None,
             limits: self.app.config.limits.within(&self.plan.limits),
             depth: 0,
+            keep: Some(self.thread()),
             id: None,
         })?;
         Ok(drive(self.global, &self.output, &self.engine, run, &self.plan).await)

@@ -187,6 +187,7 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
         agent: None,
         limits: app.config.limits.within(&plan.limits),
         depth: 0,
+        keep: None,
         id: None,
     };
     let run = engine.start(start)?;

@@ -19,7 +19,8 @@ struct Finding {
 
 pub(crate) async fn doctor(global: &Global) -> Outcome {
     let config = Config::load(global)?;
-    let findings = [settings(&config), machine(), parts(&config), sandbox(&config).await].concat();
+    let findings =
+        [settings(&config), machine(), parts(&config), sandbox(&config).await, servers(&config).await].concat();
     if global.json {
         let list: Vec<_> = findings
             .iter()
@@ -81,6 +82,20 @@ async fn sandbox(config: &Config) -> Vec<Finding> {
         Err(missing) => Finding { is_fine: false, ..fine(name, missing, "") },
     };
     vec![row("javascript sandbox", available.script), row("python sandbox", available.python)]
+}
+
+/// Whether the MCP servers can be used, by starting them.
+async fn servers(config: &Config) -> Vec<Finding> {
+    let servers = app::servers(config);
+    let mut rows = Vec::new();
+    for (name, mcp) in &config.mcp {
+        let row = format!("mcp {name}");
+        rows.push(match servers.ask(name, mcp).await {
+            Ok(tools) => fine(&row, format!("started; tools: {}", listed(tools.iter().map(|tool| &tool.name))), ""),
+            Err(error) => Finding { is_fine: false, ..fine(&row, error.message, "") },
+        });
+    }
+    rows
 }
 
 fn parts(config: &Config) -> Vec<Finding> {

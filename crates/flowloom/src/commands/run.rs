@@ -10,7 +10,7 @@ use flowloom_formats::present;
 use flowloom_runtime::{Engine, Outcome as RunOutcome, Run, Start};
 
 use super::print;
-use crate::app::{App, Opened};
+use crate::app::{self, App, Opened};
 use crate::bundle::Bundle;
 use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::config::Config;
@@ -23,7 +23,8 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     choose_model(&mut config, &arguments.model);
     let format = source::format(arguments.format.as_deref())?;
     let reading = Reading { config: &config, format, lenient: arguments.lenient };
-    let source = source::load(&arguments.file, &reading);
+    let servers = app::servers(&config);
+    let source = source::load_to_run(&arguments.file, &reading, &servers).await?;
     eprint!("{}", source::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
     let mut limits = config.limits.within(&plan.limits);
@@ -38,8 +39,9 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     if let Some(folder) = &arguments.out {
         out::prepare(folder)?;
     }
-    let app = App::open(config)?;
-    let bundle = Bundle { lenient: arguments.lenient, ..app.bundle(&source.name, &source.files, plan.format)? };
+    let app = App::open_with(config, servers)?;
+    let bundle = app.bundle(&source.name, &source.files, plan.format)?;
+    let bundle = Bundle { lenient: arguments.lenient, offered: source.offered.clone(), ..bundle };
     let engine = app.engine(&bundle)?;
     let plan = Arc::new(plan);
     let start = Start {
@@ -50,6 +52,7 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
         agent: arguments.agent,
         limits,
         depth: 0,
+        keep: None,
         id: None,
     };
     let run = engine.start(start)?;

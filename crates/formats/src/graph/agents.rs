@@ -12,6 +12,7 @@ use flowloom_core::request::ToolDeclaration;
 use flowloom_core::template::{Data, Part, Ref, Template};
 use flowloom_core::value::Value;
 
+use crate::servers::tool_name;
 use crate::{Problems, Sources};
 
 /// An agent.
@@ -24,14 +25,14 @@ pub(super) struct Agent {
 }
 
 /// Every agent that is known.
-pub(super) struct Agents {
+pub(super) struct Agents<'a> {
     list: Vec<Agent>,
-    base: Option<String>,
+    sources: &'a Sources,
 }
 
-impl Agents {
-    pub(super) fn load(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> Agents {
-        let mut agents = Agents { list: Vec::new(), base: sources.tools_base.clone() };
+impl<'s> Agents<'s> {
+    pub(super) fn load(file: &str, root: &Node, sources: &'s Sources, problems: &mut Problems) -> Agents<'s> {
+        let mut agents = Agents { list: Vec::new(), sources };
         let embedded = root.get("agents").or_else(|| root.get("workflow")?.get("agents"));
         for node in embedded.and_then(Node::items).unwrap_or_default() {
             agents.add(&node.to_value(), None, None, node.span, problems);
@@ -96,24 +97,38 @@ impl Agents {
             parameters = inner.clone();
         }
         let field = |keys: &[&str]| keys.iter().find_map(|key| text(tool, key).or_else(|| text(function, key)));
+        let mut needs_approval = tool.get("needsApproval").is_some_and(Value::is_truthy);
+        let mut description = field(&["description", "description_for_llm"]);
         let effect = if field(&["execution_location", "executionLocation"]).as_deref() == Some("client") {
             ToolEffect::Client
         } else {
             match field(&["internalApiPath", "internal_api_path"]) {
                 Some(path) => ToolEffect::Http(Box::new(self.request(&path))),
                 None => {
-                    ToolEffect::Function(field(&["functionId", "function_id"]).unwrap_or_else(|| name.clone()).into())
+                    let function = field(&["functionId", "function_id"]).unwrap_or_else(|| name.clone());
+                    if let Some((server, tool)) = self.sources.server_of(&function) {
+                        needs_approval |= server.needs_approval(tool);
+                        server.require(tool, span, problems);
+                        // What a record leaves out is what the server says of the tool.
+                        if let Some(declared) = server.declared(tool) {
+                            description = description.or_else(|| Some(declared.description.clone()));
+                            parameters =
+                                if parameters == Value::Null { declared.parameters.clone() } else { parameters };
+                        }
+                    }
+                    ToolEffect::Function(function.into())
                 }
             }
         };
-        let description = field(&["description", "description_for_llm"]).unwrap_or_default();
-        let needs_approval = tool.get("needsApproval").is_some_and(Value::is_truthy);
+        // Providers allow no colons.
+        let name = if name.contains("::") { tool_name(&name) } else { name };
+        let description = description.unwrap_or_default();
         Some(AgentTool { declaration: ToolDeclaration { name, description, parameters }, effect, needs_approval })
     }
 
     /// The arguments as JSON to a path below the base address of tools.
     fn request(&self, path: &str) -> HttpSpec {
-        let base = self.base.as_deref().unwrap_or("http://localhost").trim_end_matches('/');
+        let base = self.sources.tools_base.as_deref().unwrap_or("http://localhost").trim_end_matches('/');
         let arguments = Ref { name: "arguments".into(), path: Vec::new(), source: "arguments".into() };
         let owner = Ref { name: "owner".into(), path: Vec::new(), source: "owner".into() };
         HttpSpec {

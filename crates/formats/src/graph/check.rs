@@ -9,7 +9,7 @@ use super::agents::Agents;
 use super::{AGENTS, Condition, Graph, GraphNode, NodeType};
 use crate::Problems;
 
-pub(super) fn check(graph: &Graph<'_>, agents: &Agents, problems: &mut Problems) {
+pub(super) fn check(graph: &Graph<'_>, agents: &Agents<'_>, problems: &mut Problems) {
     unique(graph, problems);
     graph.nodes.iter().for_each(|node| agent(node, agents, problems));
     for index in 0..graph.nodes.len() {
@@ -32,7 +32,7 @@ fn unique(graph: &Graph<'_>, problems: &mut Problems) {
     }
 }
 
-fn agent(node: &GraphNode<'_>, agents: &Agents, problems: &mut Problems) {
+fn agent(node: &GraphNode<'_>, agents: &Agents<'_>, problems: &mut Problems) {
     let Some((id, span)) = node.agent else {
         if node.kind == NodeType::Agent {
             let message = format!("the node {} has no agent", node.name);
@@ -85,7 +85,7 @@ fn edges_of(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
 }
 
 /// An agent with tools needs an edge to something that runs them.
-fn executor(graph: &Graph<'_>, index: usize, agents: &Agents, problems: &mut Problems) {
+fn executor(graph: &Graph<'_>, index: usize, agents: &Agents<'_>, problems: &mut Problems) {
     let node = &graph.nodes[index];
     let tools = node.agent.and_then(|(id, _)| agents.get(id)).map_or(0, |agent| agent.tools.len());
     let mut targets = graph.edges.iter().filter(|edge| edge.from == index).filter_map(|edge| edge.to);

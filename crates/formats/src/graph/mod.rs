@@ -8,6 +8,7 @@ mod check;
 mod present;
 mod rows;
 mod steps;
+mod tables;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
@@ -37,8 +38,13 @@ pub const TIMEOUT_MS: u64 = 90_000;
 /// The conversation.
 const THREAD: &str = "messages";
 
+pub(crate) use tables::is_table;
+
 /// The folder beside a graph that has its agents.
 pub const AGENTS: &str = "agents/";
+
+/// The file that stands for a graph whose tables are CSV.
+pub const TABLE: &str = "system_agent_workflow.csv";
 
 /// The name that means the end.
 const END: &str = "END";
@@ -75,6 +81,13 @@ struct GraphEdge<'a> {
     span: Span,
 }
 
+impl GraphEdge<'_> {
+    /// Whether it leads to something that runs tools.
+    fn leads_to_executor(&self, graph: &Graph<'_>) -> bool {
+        self.to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor)
+    }
+}
+
 /// A whole graph.
 struct Graph<'a> {
     nodes: Vec<GraphNode<'a>>,
@@ -84,9 +97,18 @@ struct Graph<'a> {
 }
 
 /// Compiles a graph.
-pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+pub(crate) fn compile(
+    source: Source<'_>,
+    sources: &Sources,
+    problems: &mut Problems,
+    needs: &mut Vec<String>,
+) -> Option<Plan> {
     let Source { file, text, tree } = source;
-    let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
+    let node = if is_table(file) {
+        tables::read(file, sources, problems, needs)?
+    } else {
+        tree.or_else(|| read_json(text, parse_node(text), problems))?
+    };
     let node = match rows::gather(&node) {
         Some(gathered) => gathered,
         None => node,
@@ -98,7 +120,7 @@ pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Prob
 
 struct Compiler<'a> {
     problems: &'a mut Problems,
-    agents: Agents,
+    agents: Agents<'a>,
     /// Whether edges that lead nowhere are left out with a warning.
     is_lenient: bool,
 }

@@ -2,9 +2,9 @@
 
 use flowloom_core::json::{Node, NodeKind};
 
-const WORKFLOWS: &str = "system_agent_workflow";
-const NODES: &str = "system_agent_workflow_node";
-const EDGES: &str = "system_agent_workflow_edge";
+pub(super) const WORKFLOWS: &str = "system_agent_workflow";
+pub(super) const NODES: &str = "system_agent_workflow_node";
+pub(super) const EDGES: &str = "system_agent_workflow_edge";
 
 /// The first workflow of `root` with its nodes and edges; `None` if `root` has no such tables.
 pub(super) fn gather(root: &Node) -> Option<Node> {

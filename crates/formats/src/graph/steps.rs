@@ -23,7 +23,7 @@ const ANSWER: &str = "answer";
 const EXECUTED: &str = "executed";
 
 /// The root step of a graph.
-pub(super) fn machine(graph: &Graph<'_>, agents: &Agents) -> Step {
+pub(super) fn machine(graph: &Graph<'_>, agents: &Agents<'_>) -> Step {
     let mut siblings = Siblings::default();
     let nodes = (0..graph.nodes.len()).map(|index| node(graph, index, agents, &mut siblings)).collect();
     let edges = (0..graph.nodes.len()).flat_map(|index| edges(graph, index)).collect();
@@ -32,7 +32,7 @@ pub(super) fn machine(graph: &Graph<'_>, agents: &Agents) -> Step {
     Step::new(Key::nth("graph", 1), Kind::Machine(machine))
 }
 
-fn node(graph: &Graph<'_>, index: usize, agents: &Agents, siblings: &mut Siblings) -> Step {
+fn node(graph: &Graph<'_>, index: usize, agents: &Agents<'_>, siblings: &mut Siblings) -> Step {
     let node = &graph.nodes[index];
     let kind = match node.kind {
         NodeType::Agent => turn(graph, index, agents),
@@ -53,7 +53,7 @@ fn node(graph: &Graph<'_>, index: usize, agents: &Agents, siblings: &mut Sibling
     step
 }
 
-fn turn(graph: &Graph<'_>, index: usize, agents: &Agents) -> Kind {
+fn turn(graph: &Graph<'_>, index: usize, agents: &Agents<'_>) -> Kind {
     let node = &graph.nodes[index];
     let agent = node.agent.and_then(|(id, _)| agents.get(id));
     let destinations: Vec<Arc<str>> = graph
@@ -85,11 +85,14 @@ fn turn(graph: &Graph<'_>, index: usize, agents: &Agents) -> Kind {
         computed: None,
     };
     let has_routes = !routing.is_empty();
+    let has_executor = graph.edges.iter().filter(|edge| edge.from == index).any(|edge| edge.leads_to_executor(graph));
+    let why = || format!("no edge leads from {} to an executor of tools", node.name).into();
     Kind::Turn(Turn {
         name: node.name.into(),
         generate,
         tools: agent.map(|agent| agent.tools.clone()).unwrap_or_default(),
         router: has_routes.then(|| Router { tools: routing, destinations, retries: RETRIES }),
+        unanswered: (!has_executor).then(why),
     })
 }
 

@@ -100,7 +100,21 @@ impl Compiler<'_> {
 
     /// The declared function that an action of this name calls.
     pub(super) fn function_of(&self, name: &str) -> Option<String> {
-        self.sources.functions.iter().find(|function| kebab(function) == name).cloned()
+        let configured = self.sources.functions.iter().find(|function| kebab(function) == name).cloned();
+        configured.or_else(|| self.tool_of(name))
+    }
+
+    /// The tool of a server that an action of this name calls. Before the server was asked, any of its tools may be
+    /// meant, spelt as most are.
+    fn tool_of(&self, name: &str) -> Option<String> {
+        self.sources.servers.iter().find_map(|server| {
+            let rest = name.strip_prefix(&kebab(&server.name))?.strip_prefix('-')?;
+            let tool = match &server.tools {
+                Some(tools) => tools.iter().find(|tool| kebab(&tool.name) == rest)?.name.clone(),
+                None => rest.replace('-', "_"),
+            };
+            Some(format!("{}::{tool}", server.name))
+        })
     }
 
     /// The action that an unknown element may be meant to be.

@@ -18,6 +18,7 @@ use super::parse::Text;
 use super::schema::{self, Reader};
 use super::scope::{Meaning, Names};
 use super::{Compiler, ROLE_MARK, SYSTEM};
+use crate::servers::tool_name;
 
 /// Temperature where the definition does not say.
 const TEMPERATURE: f64 = 0.5;
@@ -296,30 +297,39 @@ impl Compiler<'_> {
                 Some("write tools={['name']}; the tools are the functions that the configuration declares".into());
             return None;
         };
+        let (start, end) = action.get("tools").map_or((action.start, action.end), |given| (given.start, given.end));
         let mut tools = Vec::new();
         for name in listed {
             let found =
                 self.sources.functions.iter().find(|function| **function == name || tool_name(function) == name);
-            let Some(function) = found.cloned() else {
-                let (start, end) =
-                    action.get("tools").map_or((action.start, action.end), |given| (given.start, given.end));
+            let sources = self.sources;
+            let server = sources.server_of(&name);
+            let Some(function) = found.cloned().or_else(|| server.map(|_| name.clone())) else {
                 let message = format!("there is no tool {name}");
                 self.report(text, Code::UnknownTool, start, end, message).help =
                     Some(format!("declare it in flowloom.toml: [functions.\"{name}\"] with a url or a workflow"));
                 return None;
             };
-            let parameters = Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))]);
-            let declaration =
-                ToolDeclaration { name: tool_name(&function), description: format!("Calls {function}."), parameters };
+            let nothing = || Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))]);
+            let mut declaration = ToolDeclaration {
+                name: tool_name(&function),
+                description: format!("Calls {function}."),
+                parameters: nothing(),
+            };
+            let mut needs_approval = false;
+            if let Some((server, tool)) = server.filter(|_| found.is_none()) {
+                needs_approval = server.needs_approval(tool);
+                if let Some(declared) = server.declared(tool) {
+                    declaration = ToolDeclaration { name: declaration.name, ..declared.clone() };
+                }
+                if server.require(tool, text.span(start, end), self.problems).is_some() {
+                    return None;
+                }
+            }
             let span = text.span(action.start, action.end);
             self.functions.push((function.as_str().into(), span));
-            tools.push(AgentTool { declaration, effect: ToolEffect::Function(function.into()), needs_approval: false });
+            tools.push(AgentTool { declaration, effect: ToolEffect::Function(function.into()), needs_approval });
         }
         Some(tools)
     }
-}
-
-/// A function's name as models may call it.
-fn tool_name(function: &str) -> String {
-    function.replace("::", "_").chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }

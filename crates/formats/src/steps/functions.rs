@@ -46,6 +46,7 @@ impl Compiler<'_> {
                 Kind::Memory(MemoryStep { operation, prompt })
             }
             "human::ask" => Kind::Ask { question: prompt, schema: None },
+            id if self.sources.server_of(id).is_some() => call(id, prompt, is_collect),
             id if BUILT_IN.contains(&id) || self.sources.functions.iter().any(|name| name == id) => {
                 call(id, prompt, is_collect)
             }

@@ -23,7 +23,8 @@ use flowloom_core::bind;
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::event::{AfterFailure, Event, MemoryWrite};
+use flowloom_core::event::{AfterFailure, Event, MemoryWrite, RunCreated};
+use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Kind, OnError, Plan, Step};
@@ -86,7 +87,7 @@ impl Interpreter {
         effects: Effects,
         log: Arc<RunLog>,
         memory: Arc<dyn crate::journal::Journal>,
-        created: &flowloom_core::event::RunCreated,
+        created: &RunCreated,
     ) -> Interpreter {
         Interpreter {
             effects,
@@ -233,6 +234,28 @@ pub(crate) struct Left(Arc<Mutex<Env>>);
 impl Left {
     pub(crate) fn take(&self) -> Env {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A conversation that is kept when its run ends.
+pub(crate) struct Keeping {
+    key: String,
+    thread: Arc<str>,
+    left: Left,
+}
+
+impl Keeping {
+    /// What is kept of a run; `None` if nothing is.
+    pub(crate) fn new(created: &RunCreated, plan: &Plan, left: &Left) -> Option<Keeping> {
+        let (key, thread) = (created.keep.clone()?, plan.thread.clone()?);
+        Some(Keeping { key, thread, left: left.clone() })
+    }
+
+    /// What was said. Nothing if the run ended before it began to follow its record: then an earlier state stands.
+    pub(crate) fn said(&self) -> Option<MemoryWrite> {
+        let thread = self.left.0.lock().unwrap_or_else(PoisonError::into_inner).thread(&self.thread);
+        let text = serde_json::to_string(thread.messages()).ok().filter(|_| !thread.messages().is_empty())?;
+        Some(MemoryWrite { key: self.key.clone(), value: Some(parse_value(&text).ok()?) })
     }
 }
 

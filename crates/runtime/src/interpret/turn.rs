@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flowloom_core::path::Key;
 use flowloom_core::plan::{Router, Step, Tools, Turn};
 use flowloom_core::request::{Message, Request, Role, ToolCall};
+use flowloom_core::thread::unanswered;
 use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
 
@@ -53,6 +54,9 @@ impl Interpreter {
                 if !text.is_empty() || !calls.is_empty() {
                     let answer = Message::new(Role::Assistant, text.as_str());
                     env.say(thread, Message { tool_calls: calls.clone(), ..answer });
+                    if let Some(why) = &turn.unanswered {
+                        calls.iter().for_each(|call| env.say(thread, unanswered(call.clone(), why)));
+                    }
                 }
             }
             let output = Value::map([

@@ -169,6 +169,7 @@ fn talk() -> Step {
                         generate,
                         tools: vec![add.clone()],
                         router: Some(router),
+                        unanswered: None,
                     }),
                 ),
                 step("hands", Kind::Tools(Tools { thread: "chat".into(), tools: vec![add] })),

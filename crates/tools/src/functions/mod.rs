@@ -25,6 +25,7 @@ pub use capabilities::Capabilities;
 pub use endpoint::HttpFunction;
 
 use crate::http::HttpClient;
+use crate::mcp::McpServer;
 use crate::scrape::PageScraper;
 use builtin::Builtin;
 use files::Files;
@@ -55,6 +56,7 @@ pub struct Registry {
     scraper: PageScraper,
     files: Option<Files>,
     configured: BTreeMap<String, FunctionConfig>,
+    servers: BTreeMap<String, Arc<McpServer>>,
     capabilities: Capabilities,
 }
 
@@ -63,7 +65,8 @@ impl Registry {
     pub fn new(client: Arc<HttpClient>) -> Registry {
         let scraper = PageScraper::new(client.clone());
         let capabilities = Capabilities::default();
-        Registry { client, scraper, files: None, configured: BTreeMap::new(), capabilities }
+        let (configured, servers) = (BTreeMap::new(), BTreeMap::new());
+        Registry { client, scraper, files: None, configured, servers, capabilities }
     }
 
     /// Lets the file functions work in the folder `root` (`files.root`).
@@ -84,7 +87,19 @@ impl Registry {
         self
     }
 
-    /// Every id that [`Functions::call`] knows, in order.
+    /// Adds the tools of an MCP server, as `NAME::tool`. A configured function of such a name goes before a tool.
+    pub fn with_server(mut self, server: Arc<McpServer>) -> Registry {
+        self.servers.insert(server.name().to_owned(), server);
+        self
+    }
+
+    /// The server whose tool `function` is, and the tool's name.
+    fn tool<'a>(&self, function: &'a str) -> Option<(&McpServer, &'a str)> {
+        let (server, tool) = function.split_once("::")?;
+        Some((&**self.servers.get(server)?, tool))
+    }
+
+    /// Every id that [`Functions::call`] knows without asking a server, in order.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.configured.keys().map(String::as_str).collect();
         names.extend(Builtin::ALL.iter().map(|builtin| builtin.id()));
@@ -112,7 +127,10 @@ impl Functions for Registry {
         match self.configured.get(&*request.function) {
             Some(FunctionConfig::Http(http)) => http.effect.unwrap_or(EffectClass::AtMostOnce),
             Some(FunctionConfig::Native(native)) => native.class(),
-            None => Builtin::of(&request.function).map_or(EffectClass::AtMostOnce, |builtin| builtin.class(request)),
+            None => match self.tool(&request.function) {
+                Some((server, tool)) => server.class(tool),
+                None => Builtin::of(&request.function).map_or(EffectClass::AtMostOnce, |known| known.class(request)),
+            },
         }
     }
 
@@ -124,9 +142,10 @@ impl Functions for Registry {
         match self.configured.get(&*request.function) {
             Some(FunctionConfig::Native(native)) => native.call(request, context),
             Some(FunctionConfig::Http(http)) => Box::pin(http.call(&self.client, request, context)),
-            None => match Builtin::of(&request.function) {
-                Some(builtin) => Box::pin(builtin.call(self, request, context)),
-                None => Box::pin(std::future::ready(Err(self.unknown(&request.function)))),
+            None => match (self.tool(&request.function), Builtin::of(&request.function)) {
+                (Some((server, tool)), _) => Box::pin(server.call(tool, &request.payload)),
+                (None, Some(builtin)) => Box::pin(builtin.call(self, request, context)),
+                (None, None) => Box::pin(std::future::ready(Err(self.unknown(&request.function)))),
             },
         }
     }

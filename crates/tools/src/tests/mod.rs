@@ -7,6 +7,7 @@ mod egress;
 mod files;
 mod functions;
 mod http;
+mod mcp;
 mod scrape;
 
 use std::collections::BTreeMap;

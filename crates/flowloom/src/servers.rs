@@ -1,0 +1,132 @@
+//! The MCP servers of the configuration: what the formats and the registry are told of them, and their processes, one
+//! for each server as long as the program runs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::error::StepError;
+use flowloom_core::request::ToolDeclaration;
+use flowloom_formats::{Approval, ToolServer};
+use flowloom_tools::secrets::read_text;
+use flowloom_tools::{McpConfig, McpServer, Secrets};
+
+use crate::config::{Config, Mcp, NeedsApproval};
+
+/// What servers said they have, by their names.
+pub(crate) type Offered = BTreeMap<String, Vec<ToolDeclaration>>;
+
+/// What a server gets of the program's own environment.
+const INHERITED: [&str; 2] = ["PATH", "HOME"];
+
+/// Namespaces of functions that exist already.
+const TAKEN: [&str; 5] = ["agent", "human", "memory", "tool", "workflow"];
+
+/// The servers that this program has used, which end with it.
+pub(crate) struct Servers {
+    folder: PathBuf,
+    secrets: Arc<dyn Secrets>,
+    /// By name and settings, since a run keeps the settings that it began with.
+    known: Mutex<BTreeMap<String, Arc<McpServer>>>,
+}
+
+impl Servers {
+    pub(crate) fn new(config: &Config, secrets: Arc<dyn Secrets>) -> Servers {
+        Servers { folder: config.base(), secrets, known: Mutex::default() }
+    }
+
+    /// The server of this name and settings; nothing is started yet.
+    pub(crate) fn get(&self, name: &str, mcp: &Mcp) -> Arc<McpServer> {
+        let settings = serde_json::to_string(mcp).unwrap_or_default();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || Arc::new(McpServer::new(name, self.config(mcp), self.secrets.clone()));
+        known.entry(format!("{name} {settings}")).or_insert_with(make).clone()
+    }
+
+    /// Asks a server for its tools. A setting for a tool that it does not have is an error: a slip in
+    /// `needs_approval` would let calls pass that someone must agree to.
+    pub(crate) async fn ask(&self, name: &str, mcp: &Mcp) -> Result<Vec<ToolDeclaration>, StepError> {
+        let tools = self.get(name, mcp).tools().await?;
+        let approved = match &mcp.needs_approval {
+            Some(NeedsApproval::Tools(tools)) => tools.as_slice(),
+            _ => &[],
+        };
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let named = approved.iter().map(|tool| ("needs_approval", tool));
+        for (key, tool) in named.chain(mcp.effects.keys().map(|tool| ("effects", tool))) {
+            if !names.contains(&tool.as_str()) {
+                let near = did_you_mean(tool, names.iter().copied());
+                let hint =
+                    near.map_or_else(|| format!("it has {}", names.join(", ")), |near| format!("did you mean {near}?"));
+                let message = format!("{key} of [mcp.{name}] names {tool}, which is none of its tools; {hint}");
+                return Err(StepError::new(Code::ConfigInvalid, message));
+            }
+        }
+        Ok(tools)
+    }
+
+    /// Asks servers for their tools.
+    pub(crate) async fn offered(&self, config: &Config, names: &[String]) -> Result<Offered, StepError> {
+        let mut offered = Offered::new();
+        for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {
+            offered.insert(name.clone(), self.ask(name, mcp).await?);
+        }
+        Ok(offered)
+    }
+
+    fn config(&self, mcp: &Mcp) -> McpConfig {
+        let inherited = INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+        let inherited = inherited.map(|(name, value)| (name, value.as_str().into()));
+        let own = mcp.env.iter().map(|(name, value)| (name.clone(), read_text(value)));
+        let mut config = McpConfig::new(&mcp.command);
+        config.args.clone_from(&mcp.args);
+        config.env = inherited.chain(own).collect();
+        config.folder.clone_from(&self.folder);
+        config.tools.clone_from(&mcp.tools);
+        config.effect = mcp.effect.unwrap_or(config.effect);
+        config.effects.clone_from(&mcp.effects);
+        config.call_timeout = mcp.timeout_ms.map_or(config.call_timeout, Duration::from_millis);
+        config.start_timeout = mcp.start_timeout_ms.map_or(config.start_timeout, Duration::from_millis);
+        config
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        // Functions and the engine hold each other, so a server would not end by itself.
+        let known = self.known.get_mut().unwrap_or_else(PoisonError::into_inner);
+        known.values().for_each(|server| server.stop());
+    }
+}
+
+/// Servers as definitions are compiled with them.
+pub(crate) fn described(mcp: &BTreeMap<String, Mcp>, offered: &Offered) -> Vec<ToolServer> {
+    let approval = |mcp: &Mcp| match &mcp.needs_approval {
+        Some(NeedsApproval::All(true)) => Approval::Always,
+        Some(NeedsApproval::Tools(tools)) => Approval::Of(tools.clone()),
+        Some(NeedsApproval::All(false)) | None => Approval::Never,
+    };
+    let server = |(name, mcp): (&String, &Mcp)| ToolServer {
+        name: name.clone(),
+        tools: offered.get(name).cloned(),
+        approval: approval(mcp),
+    };
+    mcp.iter().map(server).collect()
+}
+
+/// Whether servers have names that functions can begin with.
+pub(crate) fn check(mcp: &BTreeMap<String, Mcp>) -> Result<(), StepError> {
+    for name in mcp.keys() {
+        let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let problem = match TAKEN.contains(&name.as_str()) {
+            true => "is a namespace of built-in functions; choose another",
+            false if !is_plain => "is no name for a server: use letters, digits, _ and -",
+            false => continue,
+        };
+        return Err(StepError::new(Code::ConfigInvalid, format!("[mcp.{name:?}] {problem}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! MCP servers with the real program: tools of a graph, of steps and of Markdown; approval, pinning, `check` and `doctor`.
+
+mod support;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use support::{Place, exit, stderr};
+
+/// A place whose server `calc` notes its calls in `calls.log`.
+fn place(more: &str) -> Place {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/src/tests/data/mcp_server.py");
+    Place::new(&format!("[mcp.calc]\ncommand = \"python3\"\nargs = [{:?}, \"calls.log\"]\n{more}", server.display()))
+}
+
+fn calls(place: &Place) -> String {
+    std::fs::read_to_string(place.path("calls.log")).unwrap_or_default()
+}
+
+/// A graph with one agent that has these tools, and their executor.
+fn graph(tools: Value) -> String {
+    let node = |id: &str, kind: &str| json!({"id": id, "nodeName": id, "nodeType": kind, "agentId": id});
+    json!({
+        "workflow": {
+            "id": "sums", "isConversational": true, "entrypointNodeId": "clerk",
+            "nodes": [node("clerk", "AGENT"), node("hands", "TOOL_EXECUTOR")],
+            "edges": [{"id": "e", "sourceNodeId": "clerk", "targetNodeId": "hands", "conditionType": "CONDITIONAL", "conditionValue": "hands"}],
+        },
+        "agents": [{"id": "clerk", "tools": tools}],
+    })
+    .to_string()
+}
+
+fn asks(tool: &str, arguments: Value) -> Value {
+    json!({"text": "", "tool_calls": [{"name": tool, "arguments": arguments}]})
+}
+
+fn model(place: &Place, answers: Value) -> String {
+    format!("scripted:{}", place.write("answers.json", &answers.to_string()).display())
+}
+
+fn contents(told: &Value) -> Vec<&str> {
+    told["result"]["messages"].as_array().into_iter().flatten().filter_map(|said| said["content"].as_str()).collect()
+}
+
+#[test]
+fn an_agent_calls_a_tool_of_a_server_and_replay_calls_nothing() {
+    let place = place("");
+    place.write("graph.json", &graph(json!([{"name": "sum", "functionId": "calc::add"}, {"name": "calc::fail"}])));
+    let answers = [asks("sum", json!({"a": 2, "b": 3})), asks("sum", json!({"a": 1})), asks("calc_fail", json!({}))];
+    let model = model(&place, json!([answers[0], answers[1], answers[2], "Five."]));
+    let (code, told) = place.json(&["run", "graph.json", "--model", &model, "-i", "message=2 and 3?"]);
+    assert_eq!((code, told["output"].as_str()), (0, Some("Five.")), "{told}");
+    let said = contents(&told);
+    assert_eq!(said[2], "5");
+    assert_eq!(said[4], "Error: The argument b is missing.\n Please fix your mistakes.", "the server's schema counts");
+    assert_eq!(said[6], "Error: calc::fail: the shelf is empty\n Please fix your mistakes.");
+    assert_eq!(calls(&place), "add\nfail\n");
+    // What the server offered is pinned with the run: it may be gone now.
+    place.write("flowloom.toml", "[mcp.calc]\ncommand = \"gone\"\n");
+    let replayed = place.run(&["replay", "last"]);
+    assert_eq!(exit(&replayed), 0, "{}", stderr(&replayed));
+    assert_eq!(calls(&place), "add\nfail\n");
+}
+
+#[test]
+fn a_person_agrees_to_calls_first() {
+    let place = place("needs_approval = [\"add\"]\n");
+    place.write("graph.json", &graph(json!([{"name": "calc::add"}])));
+    let first = model(&place, json!([asks("calc_add", json!({"a": 2, "b": 3}))]));
+    let (code, told) = place.json(&["run", "graph.json", "--model", &first, "-i", "message=2 and 3?"]);
+    assert_eq!((code, calls(&place).as_str()), (4, ""), "{told}");
+    // A list of answers starts again with the program.
+    model(&place, json!(["Five."]));
+    let (code, told) = place.json(&["answer", "last", "true"]);
+    assert_eq!((code, contents(&told)[2], calls(&place).as_str()), (0, "5", "add\n"), "{told}");
+}
+
+#[test]
+fn a_slip_in_what_needs_approval_is_no_permission() {
+    let place = place("needs_approval = [\"ad\"]\n");
+    place.write("graph.json", &graph(json!([{"name": "calc::add"}])));
+    let refused = place.run(&["run", "graph.json", "--model", "scripted:echo", "-i", "message=hi"]);
+    let told = stderr(&refused);
+    assert_eq!(exit(&refused), 2, "{told}");
+    assert!(told.contains("FL1401") && told.contains("did you mean add?"), "{told}");
+}
+
+#[test]
+fn a_check_starts_nothing_and_a_run_refuses_tools_that_do_not_exist() {
+    let place = place("");
+    place.write("graph.json", &graph(json!([{"name": "sum", "functionId": "calc::ad"}])));
+    let checked = place.run(&["check", "graph.json"]);
+    assert_eq!(exit(&checked), 0, "{}", stderr(&checked));
+    let refused = place.run(&["run", "graph.json", "--model", "scripted:echo", "-i", "message=hi"]);
+    let told = stderr(&refused);
+    assert_eq!(exit(&refused), 2, "{told}");
+    assert!(told.contains("FL0618") && told.contains("did you mean calc::add?"), "{told}");
+    place.write("flowloom.toml", "[mcp.calc]\ncommand = \"no-such-program-here\"\n");
+    assert_eq!(exit(&place.run(&["check", "graph.json"])), 0);
+    let refused = place.run(&["run", "graph.json", "--model", "scripted:echo", "-i", "message=hi"]);
+    assert_eq!(exit(&refused), 2);
+    assert!(stderr(&refused).contains("FL1027"), "{}", stderr(&refused));
+}
+
+#[test]
+fn steps_and_markdown_call_tools_too() {
+    let place = place("");
+    let step = json!({"name": "s", "functionId": "calc::add", "mode": "sequential", "promptTemplate": "{\"a\": 2, \"b\": 40}"});
+    place.write("steps.json", &json!({"id": "w", "name": "W", "description": "d", "steps": [step]}).to_string());
+    let (code, told) = place.json(&["run", "steps.json"]);
+    assert_eq!((code, &told["output"]), (0, &json!("42")), "{told}");
+    place.write("sum.mdx", "Add them.\n\n<GenText as=\"sum\" model=\"m\" tools={['calc::add']} />\n\n<CalcEcho as=\"again\" text={sum} />\n");
+    let asked = model(&place, json!([asks("calc_add", json!({"a": 4, "b": 5})), "Nine."]));
+    let (code, told) = place.json(&["run", "sum.mdx", "--model", &format!("m={asked}")]);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!(calls(&place), "add\nadd\necho\n");
+}
+
+#[test]
+fn the_example_runs_as_it_is() {
+    let place = Place::new("");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mcp");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (config, file) = (path("flowloom.toml"), path("warehouse.json"));
+    let count = |item: &str| asks("count", json!({"item": item}));
+    let model = model(&place, json!([count("lamp"), count("cat"), "Three lamps, no cat."]));
+    let run = ["--config", &config, "run", &file, "--model", &model, "-i", "message=what is there?"];
+    let (code, told) = place.json(&run);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!(contents(&told)[2], r#"{"item":"lamp","left":3}"#);
+    assert!(contents(&told)[4].contains("there is no cat here"), "{told}");
+}
+
+#[test]
+fn the_doctor_starts_each_server() {
+    let place = place("[mcp.lost]\ncommand = \"no-such-program-here\"\n");
+    let output = place.run(&["doctor"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let row = |name: &str| told.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    assert!(row("mcp calc").contains("started; tools: add, echo"), "{told}");
+    assert!(row("mcp lost").contains("no-such-program-here cannot be started"), "{told}");
+    assert_eq!(exit(&output), 1);
+}
+
+#[test]
+fn a_server_has_a_name_of_its_own() {
+    let place = Place::new("[mcp.tool]\ncommand = \"x\"\n");
+    let output = place.run(&["doctor"]);
+    assert_eq!(exit(&output), 2);
+    assert!(stderr(&output).contains("FL1401"), "{}", stderr(&output));
+}

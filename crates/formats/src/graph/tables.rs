@@ -1,0 +1,157 @@
+//! Definitions as CSV (RFC 4180) of the tables that hold them: one file for each table, in one folder. They become the
+//! rows of a definition in JSON.
+//!
+//! Every value stands where its row begins; the files count as one text, one after the other.
+
+use std::collections::HashSet;
+
+use csv::{ReaderBuilder, StringRecord};
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Span;
+use flowloom_core::json::{Node, NodeKind};
+
+use super::rows::{EDGES, NODES, WORKFLOWS};
+use crate::{Problems, Sources};
+
+/// The columns that a table cannot do without, and its name.
+const TABLES: [(&str, &[&str]); 3] = [
+    (WORKFLOWS, &["id", "entrypoint_node_id"]),
+    (NODES, &["id", "node_type"]),
+    (EDGES, &["source_node_id", "target_node_id"]),
+];
+
+/// Whether a file is the table of workflows as CSV.
+pub(crate) fn is_table(file: &str) -> bool {
+    file.rsplit('/').next().is_some_and(|name| name.strip_suffix(".csv") == Some(WORKFLOWS))
+}
+
+/// The tables as one object, as a file in JSON has them.
+pub(super) fn read(file: &str, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Node> {
+    let folder = &file[..file.len() - WORKFLOWS.len() - ".csv".len()];
+    let mut entries = Vec::new();
+    let mut start = 0;
+    for (table, columns) in TABLES {
+        let path = format!("{folder}{table}.csv");
+        let Some(bytes) = sources.files.get(&path) else {
+            let message = format!("the table {path} is missing");
+            problems.error(Code::TableSyntax, Span::default(), message).help =
+                Some("put the tables of workflows, nodes and edges into one folder".into());
+            needs.push(path);
+            continue;
+        };
+        if start > 0 {
+            problems.further(start, &path);
+        }
+        let text = String::from_utf8_lossy(bytes);
+        if let Err(error) = std::str::from_utf8(bytes) {
+            let span = Span { start: start + error.valid_up_to(), length: 1 };
+            problems.error(Code::NotUtf8, span, format!("{table}.csv is not UTF-8 text from here on"));
+        } else if bytes.len() as u64 > sources.source_bytes {
+            let message = format!("{table}.csv has more than {} bytes", sources.source_bytes);
+            problems.error(Code::SourceTooLarge, Span { start, length: 1 }, message);
+        } else {
+            let rows = Table { name: table, text: &text, start, problems: &mut *problems }.rows(columns);
+            let span = Span { start, length: 0 };
+            entries.push((table.to_owned(), span, Node { kind: NodeKind::List(rows?), span }));
+        }
+        start += bytes.len() + 1;
+    }
+    (!problems.has_errors()).then(|| Node { kind: NodeKind::Map(entries), span: Span::default() })
+}
+
+/// A table that is read.
+struct Table<'a> {
+    name: &'a str,
+    text: &'a str,
+    /// Where its text begins in that of all tables.
+    start: usize,
+    problems: &'a mut Problems,
+}
+
+impl Table<'_> {
+    fn rows(mut self, columns: &[&str]) -> Option<Vec<Node>> {
+        let text = self.text.trim_start_matches('\u{feff}');
+        let skipped = self.text.len() - text.len();
+        if text.bytes().filter(|b| *b == b'"').count() % 2 == 1 {
+            let last = text.rfind('"').unwrap_or_default() + skipped;
+            self.wrong(last, "a quote is not closed or not doubled", "write a quote inside a quoted value twice");
+            return None;
+        }
+        let mut reader = ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+        let header = reader.headers().cloned().unwrap_or_default();
+        self.check(&header, columns)?;
+        let mut rows = Vec::new();
+        for record in reader.records() {
+            // Only bytes that are not UTF-8 are errors of the reader, and there are none.
+            let Ok(record) = record else { continue };
+            let at = skipped + record.position().map_or(0, |position| position.byte() as usize);
+            // A record begins after the line breaks before it.
+            let at = at + self.text[at..].len() - self.text[at..].trim_start_matches(['\r', '\n']).len();
+            if record.len() != header.len() {
+                let message = format!("this row has {} values, and the header has {}", record.len(), header.len());
+                self.wrong(at, &message, "give every column a value, if only an empty one");
+                continue;
+            }
+            rows.push(self.row(&header, &record, at));
+        }
+        Some(rows)
+    }
+
+    fn check(&mut self, header: &StringRecord, columns: &[&str]) -> Option<()> {
+        let names: HashSet<&str> = header.iter().map(str::trim).collect();
+        let missing: Vec<&str> = columns.iter().copied().filter(|column| !has(&names, column)).collect();
+        if !missing.is_empty() {
+            let message = format!("the table {} has no column {}", self.name, missing.join(" and no column "));
+            let help = format!("its first row names the columns; it needs {}", columns.join(", "));
+            self.wrong(0, &message, &help);
+            return None;
+        }
+        if names.len() < header.len() {
+            self.wrong(0, "a column is given twice", "keep one of them");
+            return None;
+        }
+        Some(())
+    }
+
+    fn row(&self, header: &StringRecord, record: &StringRecord, at: usize) -> Node {
+        let span = self.place(at);
+        let value = |(name, text): (&str, &str)| {
+            let kind = match text {
+                "" | "\\N" => return None,
+                "true" | "t" | "1" if is_flag(name) => NodeKind::Bool(true),
+                "false" | "f" | "0" if is_flag(name) => NodeKind::Bool(false),
+                text => NodeKind::String(text.to_owned()),
+            };
+            Some((name.trim().to_owned(), span, Node { kind, span }))
+        };
+        Node { kind: NodeKind::Map(header.iter().zip(record).filter_map(value).collect()), span }
+    }
+
+    /// The line that begins at `at`.
+    fn place(&self, at: usize) -> Span {
+        let length = self.text[at..].find(['\r', '\n']).unwrap_or(self.text.len() - at);
+        Span { start: self.start + at, length }
+    }
+
+    fn wrong(&mut self, at: usize, message: &str, help: &str) {
+        let span = self.place(at);
+        self.problems.error(Code::TableSyntax, span, message).help = Some(help.to_owned());
+    }
+}
+
+/// Whether a column's values are true or false.
+fn is_flag(name: &str) -> bool {
+    matches!(name.trim(), "is_conversational" | "isConversational")
+}
+
+/// Whether there is a column, spelt as tables or as files spell it.
+fn has(names: &HashSet<&str>, column: &str) -> bool {
+    let mut camel = String::new();
+    for (index, part) in column.split('_').enumerate() {
+        let (first, rest) = part.split_at_checked(1).unwrap_or((part, ""));
+        let first = if index == 0 { first.to_owned() } else { first.to_uppercase() };
+        camel.push_str(&first);
+        camel.push_str(rest);
+    }
+    names.contains(column) || names.contains(camel.as_str())
+}

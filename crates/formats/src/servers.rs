@@ -1,0 +1,103 @@
+//! Servers of tools (MCP), whose tools are functions `SERVER::tool`. Which tools a server has is known only when it was
+//! asked, which the program does before a run, never before a check.
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Span, did_you_mean};
+use flowloom_core::plan::{Format, Kind, Plan, ToolEffect};
+use flowloom_core::request::ToolDeclaration;
+
+use crate::{Problems, Sources};
+
+/// A server of tools that the configuration names.
+#[derive(Clone, Debug, Default)]
+pub struct ToolServer {
+    /// Its name.
+    pub name: String,
+    /// Its tools; `None` if it has not been asked.
+    pub tools: Option<Vec<ToolDeclaration>>,
+    /// Which calls that a model asks for a person must agree to.
+    pub approval: Approval,
+}
+
+/// Which tools of a server need a person's agreement.
+#[derive(Clone, Debug, Default)]
+pub enum Approval {
+    /// None.
+    #[default]
+    Never,
+    /// All.
+    Always,
+    /// These.
+    Of(Vec<String>),
+}
+
+impl ToolServer {
+    /// Whether a person must agree to a call of `tool`.
+    pub(crate) fn needs_approval(&self, tool: &str) -> bool {
+        match &self.approval {
+            Approval::Never => false,
+            Approval::Always => true,
+            Approval::Of(tools) => tools.iter().any(|name| name == tool),
+        }
+    }
+
+    /// The tool as the server declares it, if it was asked and has it.
+    pub(crate) fn declared(&self, tool: &str) -> Option<&ToolDeclaration> {
+        self.tools.iter().flatten().find(|declared| declared.name == tool)
+    }
+
+    /// Reports a tool that the server does not have, as far as that is known.
+    pub(crate) fn require<'p>(&self, tool: &str, span: Span, problems: &'p mut Problems) -> Option<&'p mut Diagnostic> {
+        let tools = self.tools.as_ref()?;
+        if self.declared(tool).is_some() {
+            return None;
+        }
+        let name = &self.name;
+        let diagnostic = problems.error(Code::UnknownTool, span, format!("the MCP server {name} has no tool {tool}"));
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        diagnostic.help = Some(match did_you_mean(tool, names.iter().copied()) {
+            Some(meant) => format!("did you mean {name}::{meant}?"),
+            None => format!("it has {}", names.join(", ")),
+        });
+        Some(diagnostic)
+    }
+}
+
+impl Sources {
+    /// The server whose tool `function` is, and the tool's name. A configured function of that name goes before it.
+    pub(crate) fn server_of<'a>(&self, function: &'a str) -> Option<(&ToolServer, &'a str)> {
+        let (server, tool) = function.split_once("::").filter(|(_, tool)| !tool.is_empty())?;
+        let found = self.servers.iter().find(|known| known.name == server)?;
+        (!self.configured.iter().any(|name| name == function)).then_some((found, tool))
+    }
+
+    /// The servers that must say which tools they have before `plan` can run: those whose tools it offers to models.
+    pub(crate) fn asks(&self, plan: &Plan) -> Vec<String> {
+        let mut functions: Vec<&str> = Vec::new();
+        match (plan.format, &plan.root.kind) {
+            (Format::Markdown, _) => functions.extend(plan.functions.iter().map(|(function, _)| &**function)),
+            (_, Kind::Machine(machine)) => {
+                let turns = machine.nodes.iter().filter_map(|node| match &node.kind {
+                    Kind::Turn(turn) => Some(&turn.tools),
+                    _ => None,
+                });
+                functions.extend(turns.flatten().filter_map(|tool| match &tool.effect {
+                    ToolEffect::Function(function) => Some(&**function),
+                    _ => None,
+                }));
+            }
+            _ => {}
+        }
+        let unasked = functions.iter().filter_map(|function| self.server_of(function));
+        let mut names: Vec<String> =
+            unasked.filter(|(server, _)| server.tools.is_none()).map(|(server, _)| server.name.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+/// A function's name as models may call it.
+pub(crate) fn tool_name(function: &str) -> String {
+    function.replace("::", "_").chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}

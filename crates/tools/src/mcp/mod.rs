@@ -1,0 +1,197 @@
+//! MCP servers on stdio as functions: the tool `add` of the server `calc` is the function `calc::add`.
+//!
+//! A server is a program that the configuration names. It is started at its first use, once for all calls, and again
+//! after it died (`live`, `process`). What its results become is in `result`. What a server says is data.
+
+mod live;
+mod process;
+mod result;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use flowloom_core::args::{Arguments, Payload};
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::error::StepError;
+use flowloom_core::plan::EffectClass;
+use flowloom_core::request::ToolDeclaration;
+use flowloom_core::rich::Rich;
+use flowloom_core::value::{Map, Value};
+
+use crate::secrets::{Secrets, Used, Writing};
+use live::Live;
+use process::Process;
+
+/// A server as it is configured.
+#[derive(Clone, Debug)]
+pub struct McpConfig {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its whole environment.
+    pub env: Vec<(String, Rich)>,
+    /// The folder it runs in.
+    pub folder: PathBuf,
+    /// Prefixes of the names of its tools that may be used; `None` allows all.
+    pub tools: Option<Vec<String>>,
+    /// What a crash during a call means.
+    pub effect: EffectClass,
+    /// The same for single tools.
+    pub effects: BTreeMap<String, EffectClass>,
+    /// Until it has said which tools it has.
+    pub start_timeout: Duration,
+    /// For one call.
+    pub call_timeout: Duration,
+}
+
+impl McpConfig {
+    /// A server without further settings.
+    pub fn new(command: impl Into<String>) -> McpConfig {
+        McpConfig {
+            command: command.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            folder: PathBuf::new(),
+            tools: None,
+            effect: EffectClass::AtMostOnce,
+            effects: BTreeMap::new(),
+            start_timeout: Duration::from_secs(30),
+            call_timeout: Duration::from_secs(300),
+        }
+    }
+
+    fn allows(&self, tool: &str) -> bool {
+        let allowed = |prefix: &String| !prefix.is_empty() && tool.starts_with(prefix.as_str());
+        self.tools.as_ref().is_none_or(|prefixes| prefixes.iter().any(allowed))
+    }
+}
+
+/// A server and, once it is used, its process.
+pub struct McpServer {
+    name: String,
+    config: McpConfig,
+    secrets: Arc<dyn Secrets>,
+    /// Whoever starts it holds this, so that it is started once.
+    live: tokio::sync::Mutex<Option<Arc<Live>>>,
+    /// The newest process, also while it is being started.
+    process: Mutex<Option<Arc<Process>>>,
+}
+
+impl McpServer {
+    /// A server that nothing has used yet.
+    pub fn new(name: impl Into<String>, config: McpConfig, secrets: Arc<dyn Secrets>) -> McpServer {
+        let live = tokio::sync::Mutex::new(None);
+        McpServer { name: name.into(), config, secrets, live, process: Mutex::new(None) }
+    }
+
+    /// Its name: what stands before `::` in the names of its functions.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The tools that may be used, as it declares them; starts it if need be.
+    pub async fn tools(&self) -> Result<Vec<ToolDeclaration>, StepError> {
+        let live = self.live().await?;
+        Ok(live.tools.iter().filter(|tool| self.config.allows(&tool.name)).cloned().collect())
+    }
+
+    /// Ends its process, if it has one.
+    pub fn stop(&self) {
+        if let Some(process) = self.process.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            process.kill();
+        }
+    }
+
+    /// What a crash during a call of `tool` means.
+    pub fn class(&self, tool: &str) -> EffectClass {
+        self.config.effects.get(tool).copied().unwrap_or(self.config.effect)
+    }
+
+    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    pub async fn call(&self, tool: &str, payload: &Payload) -> Result<Value, StepError> {
+        let live = self.live().await?;
+        let declared = live.tools.iter().find(|known| known.name == tool && self.config.allows(tool));
+        let declared = declared.ok_or_else(|| self.unknown(tool, &live))?;
+        let mut used = Used::new(&*self.secrets);
+        let arguments = arguments(payload, declared, &mut used)?;
+        let called = tokio::time::timeout(self.config.call_timeout, live.call(tool, arguments)).await;
+        let called = called.unwrap_or_else(|_| {
+            let limit = self.config.call_timeout.as_millis();
+            Err(StepError::passing(Code::McpFailed, format!("it did not answer within {limit} ms")))
+        });
+        let tell = |error: StepError| StepError {
+            message: used.redact(&format!("{}::{tool}: {}", self.name, error.message)),
+            // A call that may have acted is not sent again by itself.
+            retry: if self.class(tool) == EffectClass::AtLeastOnce { error.retry } else { Default::default() },
+            ..error
+        };
+        called.and_then(|called| result::value(called, |text| used.redact_reply(text))).map_err(tell)
+    }
+
+    fn unknown(&self, tool: &str, live: &Live) -> StepError {
+        let names: Vec<&str> =
+            live.tools.iter().map(|tool| tool.name.as_str()).filter(|name| self.config.allows(name)).collect();
+        let name = &self.name;
+        let hint = match did_you_mean(tool, names.iter().copied()) {
+            Some(near) => format!("did you mean {name}::{near}?"),
+            None => format!("it has {}", names.join(", ")),
+        };
+        let is_there = live.tools.iter().any(|known| known.name == tool);
+        let problem = if is_there { "is not among the tools that may be used" } else { "does not exist" };
+        let message = format!("the tool {tool} of the MCP server {name} {problem}; {hint}");
+        StepError::new(Code::FunctionUnknown, message)
+    }
+
+    /// The running server: as it is, or started.
+    async fn live(&self) -> Result<Arc<Live>, StepError> {
+        let mut slot = self.live.lock().await;
+        if let Some(live) = slot.as_ref().filter(|live| live.is_up()) {
+            return Ok(live.clone());
+        }
+        *slot = None;
+        let mut used = Used::new(&*self.secrets);
+        let tell = |used: &Used<'_>, message: String| {
+            let message = format!("the MCP server {} cannot be used: {message}", self.name);
+            StepError::passing(Code::McpFailed, used.redact(&message))
+        };
+        let fill = |(name, value): &(String, Rich)| Ok((name.clone(), used.fill(value, Writing::Plain)?));
+        let env: Vec<(String, String)> = self.config.env.iter().map(fill).collect::<Result<_, StepError>>()?;
+        let (process, pipes) = Process::start(&self.config, &env).map_err(|message| tell(&used, message))?;
+        let process = Arc::new(process);
+        let before = self.process.lock().unwrap_or_else(PoisonError::into_inner).replace(process.clone());
+        if let Some(before) = before {
+            before.kill();
+        }
+        let connected = tokio::time::timeout(self.config.start_timeout, Live::connect(process.clone(), pipes)).await;
+        let limit = self.config.start_timeout.as_millis();
+        let late = || Err(format!("it was not ready within {limit} ms{}", process.last_words()));
+        match connected.unwrap_or_else(|_| late()) {
+            Ok(live) => Ok(slot.insert(Arc::new(live)).clone()),
+            Err(message) => {
+                process.kill();
+                Err(tell(&used, message))
+            }
+        }
+    }
+}
+
+impl Drop for McpServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The arguments of a call. A bare prompt is the first argument that the tool requires.
+fn arguments(payload: &Payload, tool: &ToolDeclaration, used: &mut Used<'_>) -> Result<Map, StepError> {
+    let required = tool.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
+    let arguments = payload.arguments(required.first().and_then(Value::as_str).unwrap_or("input"));
+    if let Arguments::Object(text) | Arguments::Single(_, text) = &arguments {
+        // Fails for a secret that is not set, and notes the others.
+        used.fill(text, Writing::Plain)?;
+    }
+    Ok(arguments.fill(|name| used.value(name).unwrap_or_default().to_owned()))
+}

@@ -1,0 +1,107 @@
+//! The process of an MCP server: a clean environment, a process group of its own, and the end of what it complains.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use super::McpConfig;
+
+/// How much of the end of stderr is kept.
+const KEPT: usize = 4096;
+
+/// How much of it is told.
+const TOLD: usize = 300;
+
+/// A process and everything that it started.
+///
+/// It is never waited for while it is in here: until it is reaped its id cannot become someone else's group.
+pub(super) struct Process {
+    child: Mutex<Option<Child>>,
+    complaints: Arc<Mutex<Vec<u8>>>,
+}
+
+/// Its standard output and input.
+pub(super) type Pipes = (ChildStdout, ChildStdin);
+
+impl Process {
+    /// Starts the program; else what is wrong.
+    pub(super) fn start(config: &McpConfig, env: &[(String, String)]) -> Result<(Process, Pipes), String> {
+        let mut command = Command::new(program(config));
+        command.args(&config.args).env_clear();
+        command.envs(env.iter().map(|(name, value)| (name, value)));
+        if !config.folder.as_os_str().is_empty() {
+            command.current_dir(&config.folder);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C in a terminal is for the program, which then ends its servers.
+        command.process_group(0).kill_on_drop(true);
+        let mut child =
+            command.spawn().map_err(|error| format!("{} cannot be started: {error}", command_line(config)))?;
+        let (Some(stdout), Some(stdin), Some(stderr)) = (child.stdout.take(), child.stdin.take(), child.stderr.take())
+        else {
+            return Err("its pipes are missing".to_owned());
+        };
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        tokio::spawn(listen(stderr, complaints.clone()));
+        Ok((Process { child: Mutex::new(Some(child)), complaints }, (stdout, stdin)))
+    }
+
+    /// Kills it with everything that it started.
+    pub(super) fn kill(&self) {
+        let Some(child) = lock(&self.child).take() else { return };
+        if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
+            // A group that is gone already is what is wanted.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    /// Whether it was killed.
+    pub(super) fn is_killed(&self) -> bool {
+        lock(&self.child).is_none()
+    }
+
+    /// The last line that it complained, as the end of a sentence; empty if there is none.
+    pub(super) fn last_words(&self) -> String {
+        let kept = lock(&self.complaints);
+        let text = String::from_utf8_lossy(&kept);
+        let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        last.map(|line| format!("; it said: {}", line.chars().take(TOLD).collect::<String>())).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A program that is named with a folder is meant from the folder of the configuration.
+fn program(config: &McpConfig) -> std::path::PathBuf {
+    let is_path = config.command.contains('/');
+    if is_path { config.folder.join(&config.command) } else { Path::new(&config.command).to_owned() }
+}
+
+fn command_line(config: &McpConfig) -> String {
+    std::iter::once(&config.command).chain(&config.args).map(String::as_str).collect::<Vec<_>>().join(" ")
+}
+
+async fn listen(mut stderr: ChildStderr, complaints: Arc<Mutex<Vec<u8>>>) {
+    let mut buffer = [0; 1024];
+    while let Ok(count) = stderr.read(&mut buffer).await {
+        if count == 0 {
+            return;
+        }
+        let mut kept = lock(&complaints);
+        kept.extend_from_slice(&buffer[..count]);
+        let surplus = kept.len().saturating_sub(KEPT);
+        kept.drain(..surplus);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
