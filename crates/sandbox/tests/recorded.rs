@@ -131,6 +131,7 @@ fn start(plan: &Arc<Plan>) -> Start {
         agent: None,
         limits: Limits::default(),
         depth: 0,
+        keep: None,
         id: None,
     }
 }
