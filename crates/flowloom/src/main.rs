@@ -15,6 +15,7 @@ mod inputs;
 mod out;
 mod progress;
 mod report;
+mod server;
 mod source;
 mod workflows;
 
