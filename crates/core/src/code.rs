@@ -171,6 +171,15 @@ codes! {
     ConfigInvalid = 1401 "the configuration is not valid";
     UsageInvalid = 1402 "the command line is not valid";
     ModelFetchFailed = 1403 "the model could not be fetched";
+    BindRefused = 1404 "the server may not listen there";
+    KeyMissing = 1501 "the call needs a key";
+    KeyUnknown = 1502 "the key is not known";
+    ScopeMissing = 1503 "the key does not allow this";
+    OriginRefused = 1504 "the call comes from another site";
+    RequestInvalid = 1505 "the request is not valid";
+    KeyReused = 1506 "the Idempotency-Key was used for another call";
+    NotThere = 1507 "there is nothing at this address";
+    TooManyRuns = 1508 "the server has as many runs as it may have";
 }
 
 impl Code {

@@ -86,6 +86,21 @@ pub enum Phase {
     Uncertain,
 }
 
+impl Phase {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Running => "running",
+            Phase::Finished => "finished",
+            Phase::Failed => "failed",
+            Phase::Skipped => "skipped",
+            Phase::Aborted => "aborted",
+            Phase::Waiting => "waiting",
+            Phase::Uncertain => "uncertain",
+        }
+    }
+}
+
 impl Default for RunState {
     fn default() -> RunState {
         RunState {

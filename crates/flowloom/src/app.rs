@@ -1,13 +1,14 @@
 //! Wires the parts together: store, models, tools and the engine, as configured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, Record};
+use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::compile;
@@ -25,7 +26,7 @@ use flowloom_tools::{
 
 use crate::bundle::Bundle;
 use crate::config::{Config, Function};
-use crate::servers::{Offered, Servers};
+use crate::mcp::{Offered, Servers};
 use crate::source::{self, Reading};
 use crate::workflows::{self, Host};
 
@@ -35,6 +36,18 @@ pub(crate) struct App {
     pub(crate) store: Arc<Store>,
     pub(crate) servers: Servers,
     sandbox: Arc<Sandbox>,
+    /// Bundles that were opened, by their hash: a server opens the same ones again and again.
+    ready: Mutex<HashMap<Hash, Arc<Ready>>>,
+}
+
+/// Bundles that are kept ready at most.
+const READY: usize = 256;
+
+/// A bundle of the store, compiled.
+pub(crate) struct Ready {
+    pub(crate) bundle: Bundle,
+    plan: Arc<Plan>,
+    engine: OnceLock<Engine>,
 }
 
 impl App {
@@ -47,7 +60,7 @@ impl App {
     pub(crate) fn open_with(config: Config, servers: Servers) -> Result<App, StepError> {
         let store = Store::open(&config.data_dir.value, config.durability.value)?;
         let sandbox = Arc::new(sandbox(&config));
-        Ok(App { config, store, servers, sandbox })
+        Ok(App { config, store, servers, sandbox, ready: Mutex::default() })
     }
 
     /// An engine for the runs of one bundle.
@@ -174,9 +187,35 @@ impl App {
         let Some(Event::RunCreated(created)) = records.first().map(|record| record.event.clone()) else {
             return Err(StepError::new(Code::StoreCorrupt, format!("run {id} has no beginning")));
         };
-        let bundle = Bundle::parse(&self.store.bundle(created.bundle)?)?;
+        let ready = self.ready(created.bundle)?;
+        Ok(Opened { id, records, plan: ready.plan.clone(), ready })
+    }
+
+    /// The bundle with this hash, compiled.
+    fn ready(&self, hash: Hash) -> Result<Arc<Ready>, StepError> {
+        let all = || self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = all().get(&hash) {
+            return Ok(ready.clone());
+        }
+        let bundle = Bundle::parse(&self.store.bundle(hash)?)?;
         let plan = plan_of(&bundle)?;
-        Ok(Opened { id, records, bundle, plan })
+        let ready = Arc::new(Ready { bundle, plan, engine: OnceLock::new() });
+        let mut all = all();
+        if all.len() >= READY {
+            all.clear();
+        }
+        all.insert(hash, ready.clone());
+        Ok(ready)
+    }
+
+    /// The engine of a run of the store.
+    pub(crate) fn engine_of(&self, opened: &Opened) -> Result<Engine, StepError> {
+        let ready = &opened.ready;
+        if let Some(engine) = ready.engine.get() {
+            return Ok(engine.clone());
+        }
+        let engine = self.engine(&ready.bundle)?;
+        Ok(ready.engine.get_or_init(|| engine).clone())
     }
 }
 
@@ -184,8 +223,8 @@ impl App {
 pub(crate) struct Opened {
     pub(crate) id: RunId,
     pub(crate) records: Vec<Arc<Record>>,
-    pub(crate) bundle: Bundle,
     pub(crate) plan: Arc<Plan>,
+    ready: Arc<Ready>,
 }
 
 /// Compiles a bundle, which compiled when its run was created.

@@ -10,7 +10,7 @@ use flowloom_formats::Sources;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Agent, Function, Mcp};
-use crate::servers::{self, Offered};
+use crate::mcp::{self, Offered};
 
 /// The content of a bundle, stored as JSON under its hash.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl Bundle {
             functions: configured.clone(),
             configured,
             helpers: Function::helpers(&self.functions),
-            servers: servers::described(&self.mcp, &self.offered),
+            servers: mcp::described(&self.mcp, &self.offered),
             is_lenient: self.lenient,
             tools_base: self.tools_base.clone(),
             source_bytes: u64::MAX,

@@ -97,6 +97,13 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: UserCommand,
     },
+    /// Serve the definitions of a folder over HTTP
+    Serve(ServeArgs),
+    /// Keys for those who call the server
+    Keys {
+        #[command(subcommand)]
+        command: KeysCommand,
+    },
     /// Explain an error code, or show the instructions that Markdown workflows begin with
     Explain {
         /// For example FL0105, or prompt
@@ -193,6 +200,48 @@ pub(crate) struct ChatArgs {
     /// Leave out edges that lead nowhere
     #[arg(long)]
     pub(crate) lenient: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The folder of definitions
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Where it listens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8700")]
+    pub(crate) bind: std::net::SocketAddr,
+    /// A further host name that it answers to
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// Runs under way at most
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) max_runs: usize,
+    /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key; it is shown once
+    Create {
+        /// What it is for
+        #[arg(long)]
+        name: String,
+        /// What it allows: read, run, write, admin
+        #[arg(long, value_name = "SCOPES", default_value = "read,run")]
+        scopes: String,
+        /// The user it belongs to; without one it may act for any
+        #[arg(long, value_name = "ID")]
+        user: Option<String>,
+    },
+    /// List the keys
+    List,
+    /// Revoke a key
+    Revoke {
+        /// Its id
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]

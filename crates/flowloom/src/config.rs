@@ -12,7 +12,7 @@ use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Global;
-use crate::servers;
+use crate::mcp;
 
 /// The file's content.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -212,7 +212,7 @@ impl Config {
             || None,
         )?;
         let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
-        servers::check(&file.mcp)?;
+        mcp::check(&file.mcp)?;
         Ok(Config {
             data_dir,
             durability: Setting { value: parsed, origin: durability.origin },

@@ -12,10 +12,11 @@ mod config;
 mod draw;
 mod failure;
 mod inputs;
+mod mcp;
 mod out;
 mod progress;
 mod report;
-mod servers;
+mod server;
 mod source;
 mod workflows;
 

@@ -72,6 +72,32 @@ pub(crate) fn indented(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| render::json(value))
 }
 
+/// The steps of a run, each with what became of it.
+pub(crate) fn steps(state: &RunState) -> Value {
+    let time = |at: Option<u64>| at.map_or(Value::Null, |at| (at as i64).into());
+    let step = |step: &StepState| {
+        let error = step.error.as_ref().map_or(Value::Null, |error| {
+            Value::map([("code", Value::from(error.code.to_string())), ("message", error.message.as_str().into())])
+        });
+        let question = step.question.as_ref().map_or(Value::Null, |asked| asked.question.as_str().into());
+        let tokens =
+            step.usage.as_ref().map_or(Value::Null, |usage| ((usage.input_tokens + usage.output_tokens) as i64).into());
+        Value::map([
+            ("path", Value::from(step.path.as_str())),
+            ("phase", step.phase.name().into()),
+            ("kind", step.kind.as_deref().map_or(Value::Null, Value::from)),
+            ("target", step.target.as_deref().map_or(Value::Null, Value::from)),
+            ("attempts", i64::from(step.attempts).into()),
+            ("started_at", (step.started_at as i64).into()),
+            ("finished_at", time(step.finished_at)),
+            ("tokens", tokens),
+            ("question", question),
+            ("error", error),
+        ])
+    };
+    Value::list(state.steps().iter().map(step).collect())
+}
+
 /// Milliseconds as people read them.
 pub(crate) fn duration(ms: u64) -> String {
     match ms {

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::config::{Config, Function};
 use crate::failure::Failure;
-use crate::servers::{self, Offered, Servers};
+use crate::mcp::{self, Offered, Servers};
 
 /// A definition file with what compiling it said.
 pub(crate) struct Source {
@@ -58,7 +58,7 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
 }
 
 /// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
-fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) -> Source {
+pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) -> Source {
     let Reading { config, format, lenient } = *reading;
     let path = &entry(path);
     let name = path.display().to_string();
@@ -68,7 +68,7 @@ fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) -> Source {
         functions: functions.clone(),
         configured: functions,
         helpers: Function::helpers(&config.functions),
-        servers: servers::described(&config.mcp, &offered),
+        servers: mcp::described(&config.mcp, &offered),
         is_lenient: lenient,
         tools_base: config.tools_base.clone(),
         source_bytes: limit,

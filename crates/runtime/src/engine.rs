@@ -23,7 +23,7 @@ use crate::effects::{Boxed, Effects};
 use crate::interpret::{Interpreter, Keeping, Left, Walked};
 use crate::journal::{Journal, Lease, Wish};
 use crate::log::{Mode, RunLog};
-use crate::publish::Subscription;
+use crate::publish::{Listen, Subscription};
 use crate::schema::complaints;
 
 /// What is needed to start a run.
@@ -323,6 +323,11 @@ impl Run {
     /// Hears everything from now on.
     pub fn subscribe(&self) -> Subscription {
         self.log.publisher.subscribe()
+    }
+
+    /// Lets others hear it later, while it is driven.
+    pub fn listen(&self) -> Listen {
+        self.log.publisher.listen()
     }
 
     /// Takes wishes while the run is driven.

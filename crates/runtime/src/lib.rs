@@ -16,7 +16,9 @@ mod schema;
 mod scope;
 pub mod sim;
 
+pub use drive::Control;
 pub use engine::{Engine, Outcome, Run, Start};
+pub use publish::Listen;
 
 /// The meaning of plans in this version. A run that was created under another one is refused.
 pub const ENGINE_SEMANTICS: u32 = 1;

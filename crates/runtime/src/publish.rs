@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 
 use flowloom_core::event::Record;
@@ -49,6 +49,17 @@ pub struct Publisher {
     shared: Arc<Shared>,
 }
 
+/// Lets more subscribers in while the run goes on, without keeping it alive.
+#[derive(Clone)]
+pub struct Listen(Weak<Shared>);
+
+impl Listen {
+    /// A new subscription, from now on; `None` if the last signal is out.
+    pub fn subscribe(&self) -> Option<Subscription> {
+        Some(Publisher { shared: self.0.upgrade()? }.subscribe())
+    }
+}
+
 /// The queues of all subscribers. Each takes room for what it holds and no more: a thousand runs with a subscriber each
 /// must not cost a thousand full buffers.
 #[derive(Default)]
@@ -86,6 +97,11 @@ impl Publisher {
         let queue = Arc::new(Queue::default());
         self.shared.queues().push(queue.clone());
         Subscription { queue, taken: VecDeque::new() }
+    }
+
+    /// What lets subscribers in later.
+    pub(crate) fn listen(&self) -> Listen {
+        Listen(Arc::downgrade(&self.shared))
     }
 
     /// What takes the text of answers as it arrives.

@@ -43,6 +43,21 @@ pub struct WorkflowRow {
     pub definition: String,
 }
 
+/// Which runs a list shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// Those of this user only.
+    pub holder: Option<String>,
+    /// Those that are in this status only.
+    pub status: Option<String>,
+    /// Those of definitions with this name only.
+    pub name: Option<String>,
+    /// Those that were created before this one only.
+    pub before: Option<RunId>,
+    /// So many at most.
+    pub limit: u32,
+}
+
 const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner";
 
 impl Store {
@@ -65,6 +80,30 @@ impl Store {
     /// The newest runs first.
     pub fn runs(&self, limit: u32) -> Result<Vec<RunRow>, StepError> {
         self.select_runs(&format!("select {RUN_COLUMNS} from run order by id desc limit ?"), &limit)
+    }
+
+    /// The newest runs that a filter lets through.
+    pub fn runs_of(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StepError> {
+        let sql = format!(
+            "select {RUN_COLUMNS} from run where (?1 is null or holder = ?1) and (?2 is null or status = ?2) \
+             and (?3 is null or name = ?3) and (?4 is null or id < ?4) order by id desc limit ?5"
+        );
+        let before = filter.before.map(|id| id.to_string());
+        let reader = self.reader();
+        let mut statement = reader.prepare_cached(&sql).map_err(failed)?;
+        let bound = params![filter.holder, filter.status, filter.name, before, filter.limit];
+        let rows = statement.query_map(bound, |row| self.run_row(row)).map_err(failed)?;
+        let rows: Vec<Option<RunRow>> = rows.collect::<Result<_, _>>().map_err(failed)?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// How many runs there are, by status.
+    pub fn counts(&self) -> Result<Vec<(String, u64)>, StepError> {
+        let reader = self.reader();
+        let sql = "select status, count(*) from run group by status order by status";
+        let mut statement = reader.prepare_cached(sql).map_err(failed)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)));
+        rows.map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
     }
 
     /// The run that a person means: an id, a unique prefix of one, or `last`.

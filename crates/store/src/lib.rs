@@ -6,8 +6,10 @@
 mod catalog;
 mod failure;
 mod journal;
+mod keys;
 mod owner;
 mod rows;
+mod started;
 mod wishes;
 mod writer;
 
@@ -21,14 +23,19 @@ use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use rusqlite::Connection;
 
-pub use catalog::{RunRow, WorkflowRow};
+pub use catalog::{RunFilter, RunRow, WorkflowRow};
 use failure::failed;
+pub use keys::KeyRow;
 use owner::Owner;
+pub use started::Started;
 use wishes::Mailboxes;
 use writer::Writer;
 
 /// Version of the schema; a database with a higher one is refused.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = MIGRATIONS.len() as i64;
+
+/// What brings a database from each version to the next.
+const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
 
 /// How long a statement waits for another process that writes.
 const BUSY: Duration = Duration::from_secs(10);
@@ -147,9 +154,8 @@ fn migrate(connection: &Connection, file: &Path) -> Result<(), StepError> {
     // An empty database holds nothing that a power loss could take, so making it need not wait for the disk.
     connection.execute_batch("PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE").map_err(failed)?;
     let now: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
-    let made = match now {
-        0 => connection.execute_batch(&format!("{}; PRAGMA user_version={SCHEMA}", include_str!("schema.sql"))),
-        _ => Ok(()),
-    };
+    let left = MIGRATIONS.iter().skip(usize::try_from(now).unwrap_or(0));
+    let made = left.copied().try_for_each(|migration| connection.execute_batch(migration));
+    let made = made.and_then(|()| connection.execute_batch(&format!("PRAGMA user_version={SCHEMA}")));
     made.and_then(|()| connection.execute_batch("COMMIT")).map_err(failed)
 }

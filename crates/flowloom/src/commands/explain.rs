@@ -24,7 +24,7 @@ pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
         let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
         return Err(Failure::usage(format!("there is no code {text:?}{advice}")));
     };
-    let page = PAGES.iter().find(|(name, _)| *name == code.to_string()).map(|(_, page)| *page);
+    let page = page(code);
     if global.json {
         println!("{:#}", serde_json::json!({"code": code, "title": code.title(), "page": page}));
         return Ok(0);
@@ -34,6 +34,11 @@ pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
         None => println!("{code}: {}", code.title()),
     }
     Ok(0)
+}
+
+/// The page of a code.
+pub(crate) fn page(code: Code) -> Option<&'static str> {
+    PAGES.iter().find(|(name, _)| *name == code.to_string()).map(|(_, page)| *page)
 }
 
 /// The instructions that stand before every conversation of a Markdown workflow.

@@ -6,11 +6,16 @@ mod demo;
 mod doctor;
 mod explain;
 mod graph;
+mod keys;
 mod models;
 mod resume;
 mod run;
 mod runs;
+mod serve;
 mod user;
+
+pub(crate) use explain::page;
+pub(crate) use run::recorded;
 
 use clap::CommandFactory as _;
 use flowloom_core::value::Value;
@@ -57,6 +62,8 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Graph(arguments) => graph::graph(&global, &arguments),
         Command::User { command } => user::user(&global, command).await,
         Command::Explain { code } => explain::explain(&global, &code),
+        Command::Serve(arguments) => serve::serve(&global, arguments).await,
+        Command::Keys { command } => keys::keys(&global, command).await,
         Command::Doctor => doctor::doctor(&global).await,
         Command::Demo(arguments) => demo::demo(&global, arguments).await,
         Command::Completions { shell } => {

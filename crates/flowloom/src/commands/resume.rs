@@ -33,7 +33,7 @@ async fn go_on(global: &Global, app: &App, opened: Opened, output: &OutputArgs) 
         eprintln!("the run has ended already: {}", past.state.status.name());
         return Ok(conclude(global, output, &opened.plan, &past));
     }
-    let engine = app.engine(&opened.bundle)?;
+    let engine = app.engine_of(&opened)?;
     let plan = opened.plan.clone();
     let run = engine.resume(opened.id, async |_| Ok(plan)).await?;
     Ok(finish(global, output, &engine, run, &opened.plan).await)
@@ -48,7 +48,7 @@ pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
         return Err(StepError::new(Code::NothingToDo, message).into());
     }
     let wish = Wish::Cancel { by: "cancel".to_owned() };
-    let engine = app.engine(&opened.bundle)?;
+    let engine = app.engine_of(&opened)?;
     match engine.post(id, wish.clone()).await {
         Ok(()) => {
             let plan = opened.plan.clone();
@@ -130,7 +130,7 @@ async fn tell(
     only_record: bool,
     output: &OutputArgs,
 ) -> Outcome {
-    let engine = app.engine(&opened.bundle)?;
+    let engine = app.engine_of(&opened)?;
     match engine.post(opened.id, wish.clone()).await {
         Ok(()) if only_record => {
             eprintln!("recorded; flowloom resume {} goes on", opened.id);

@@ -188,9 +188,9 @@ fn advise_uncertain(outcome: &RunOutcome) {
 }
 
 /// A run of the store that has ended, as if it had just been driven.
-pub(super) async fn recorded(app: &App, opened: &Opened) -> Result<RunOutcome, StepError> {
+pub(crate) async fn recorded(app: &App, opened: &Opened) -> Result<RunOutcome, StepError> {
     let state = state(opened);
-    let env = app.engine(&opened.bundle)?.left(opened.records.clone(), opened.plan.clone()).await;
+    let env = app.engine_of(opened)?.left(opened.records.clone(), opened.plan.clone()).await;
     Ok(RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None, env })
 }
 

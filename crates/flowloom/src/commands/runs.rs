@@ -57,7 +57,7 @@ pub(crate) async fn show(global: &Global, name: &str) -> Outcome {
 pub(crate) async fn replay(global: &Global, name: &str) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     let opened = app.open_run(name).await?;
-    let engine = app.engine(&opened.bundle)?;
+    let engine = app.engine_of(&opened)?;
     let outcome = engine.replay(opened.records.clone(), opened.plan.clone()).await?;
     if global.json {
         print(&report::summary(opened.id, &opened.plan, &outcome.state, &outcome.env));

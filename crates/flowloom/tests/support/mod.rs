@@ -1,6 +1,8 @@
 //! Helpers of the end-to-end tests: the program in a folder of its own, and a server on loopback that counts.
 #![allow(dead_code)]
 
+pub(crate) mod http;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,0 +1,54 @@
+//! `flowloom keys`: who may call the server.
+
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use serde_json::json;
+
+use crate::app::App;
+use crate::cli::{Global, KeysCommand};
+use crate::config::Config;
+use crate::failure::Outcome;
+use crate::server::keys::{Scope, create};
+
+pub(crate) async fn keys(global: &Global, command: KeysCommand) -> Outcome {
+    let app = App::open(Config::load(global)?)?;
+    let now = SystemClock.now_ms();
+    match command {
+        KeysCommand::Create { name, scopes, user } => {
+            let (secret, row) = create(&name, &Scope::parse(&scopes)?, user, now);
+            let id = row.id.clone();
+            app.store.put_key(row).await?;
+            match global.json {
+                true => println!("{:#}", json!({"id": id, "key": secret})),
+                false => println!("{secret}"),
+            }
+            eprintln!("The key {id} is shown this once. Servers that run already ask for it from their next start.");
+        }
+        KeysCommand::List => list(global, &app)?,
+        KeysCommand::Revoke { id } => {
+            app.store.revoke_key(&id, now).await?;
+            println!("revoked {id}");
+        }
+    }
+    Ok(0)
+}
+
+fn list(global: &Global, app: &App) -> Result<(), flowloom_core::StepError> {
+    let keys = app.store.keys()?;
+    if global.json {
+        let shown = keys.iter().map(|key| {
+            json!({
+                "id": key.id, "name": key.name, "scopes": key.scopes.split(',').collect::<Vec<_>>(), "user": key.holder,
+                "created_at": key.created_at, "revoked_at": key.revoked_at,
+            })
+        });
+        println!("{:#}", serde_json::Value::Array(shown.collect()));
+        return Ok(());
+    }
+    for key in &keys {
+        let state = if key.revoked_at.is_some() { "revoked" } else { "" };
+        let user = key.holder.as_deref().unwrap_or("any user");
+        println!("{}", format!("{}  {:<16} {:<20} {user:<12} {state}", key.id, key.name, key.scopes).trim_end());
+    }
+    Ok(())
+}

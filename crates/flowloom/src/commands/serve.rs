@@ -1,0 +1,20 @@
+//! `flowloom serve DIR`.
+
+use super::run::choose_model;
+use crate::app::App;
+use crate::cli::{Global, ServeArgs};
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::server::{self, Options};
+
+pub(crate) async fn serve(global: &Global, arguments: ServeArgs) -> Outcome {
+    let mut config = Config::load(global)?;
+    choose_model(&mut config, &arguments.model);
+    if !arguments.folder.is_dir() {
+        return Err(Failure::usage(format!("{} is no folder", arguments.folder.display())));
+    }
+    let options =
+        Options { folder: arguments.folder, bind: arguments.bind, hosts: arguments.host, max_runs: arguments.max_runs };
+    server::serve(App::open(config)?, options).await?;
+    Ok(0)
+}

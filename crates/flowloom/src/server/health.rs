@@ -1,0 +1,63 @@
+//! Whether the server lives, what it counts, and what its error codes mean.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_core::code::Code;
+
+use super::Server;
+use super::keys::{Caller, Scope};
+use super::problem::{Answer, Document, Problem};
+
+/// The process answers.
+#[utoipa::path(get, path = "/health/live", tag = "health", responses((status = 200, description = "It does")))]
+pub(crate) async fn live() -> &'static str {
+    "ok"
+}
+
+/// The database answers, so that calls can be taken.
+#[utoipa::path(get, path = "/health/ready", tag = "health",
+    responses((status = 200, description = "They can"), (status = 500, body = Document)))]
+pub(crate) async fn ready(State(server): State<Arc<Server>>) -> Answer<&'static str> {
+    super::blocking(move || server.app.store.runs(1)).await??;
+    Ok("ok")
+}
+
+/// Figures for Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, description = "Text of Prometheus")))]
+pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Response> {
+    caller.may(Scope::Read)?;
+    let live = server.live.count();
+    let (bytes, commits, counts) = super::blocking(move || {
+        let store = &server.app.store;
+        let bytes = std::fs::metadata(store.folder().join("flowloom.db")).map_or(0, |file| file.len());
+        store.counts().map(|counts| (bytes, store.commits(), counts))
+    })
+    .await??;
+    let mut text = String::new();
+    let mut figure = |name: &str, kind: &str, help: &str, rows: &[(String, u64)]| {
+        let _ = writeln!(text, "# HELP flowloom_{name} {help}\n# TYPE flowloom_{name} {kind}");
+        for (labels, value) in rows {
+            let _ = writeln!(text, "flowloom_{name}{labels} {value}");
+        }
+    };
+    let plain = |value: u64| [(String::new(), value)];
+    figure("runs_live", "gauge", "Runs that this process drives.", &plain(live as u64));
+    figure("journal_bytes", "gauge", "Bytes of the database.", &plain(bytes));
+    figure("commits_total", "counter", "Commits since the start.", &plain(commits));
+    let rows: Vec<_> = counts.iter().map(|(status, count)| (format!("{{status=\"{status}\"}}"), *count)).collect();
+    figure("runs", "gauge", "Runs in the database by status.", &rows);
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+/// The page of an error code.
+#[utoipa::path(get, path = "/errors/{code}", tag = "health", params(("code" = String, Path)),
+    responses((status = 200, description = "Markdown"), (status = 404, body = Document)))]
+pub(crate) async fn explain(Path(code): Path<String>) -> Answer<Response> {
+    let page = Code::parse(&code).and_then(crate::commands::page);
+    let page = page.ok_or_else(|| Problem::not_there("code", &code))?;
+    Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], page).into_response())
+}

@@ -1,0 +1,126 @@
+//! Who calls: API keys and what they allow.
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_store::KeyRow;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+
+use super::Server;
+use super::problem::Problem;
+
+/// What every key begins with, so that secret scanners know it.
+const PREFIX: &str = "fl_";
+
+/// What a key allows. Each allows what stands before it, too, but for `run`, which does not need `read`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Scope {
+    /// Looking.
+    Read,
+    /// Starting runs, and answering them.
+    Run,
+    /// Changing workflows.
+    Write,
+    /// Everything.
+    Admin,
+}
+
+impl Scope {
+    pub(crate) const ALL: [Scope; 4] = [Scope::Read, Scope::Run, Scope::Write, Scope::Admin];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scope::Read => "read",
+            Scope::Run => "run",
+            Scope::Write => "write",
+            Scope::Admin => "admin",
+        }
+    }
+
+    /// Reads `read,run`.
+    pub(crate) fn parse(text: &str) -> Result<Vec<Scope>, StepError> {
+        let scope = |name: &str| {
+            Scope::ALL.into_iter().find(|scope| scope.name() == name).ok_or_else(|| {
+                StepError::new(
+                    Code::UsageInvalid,
+                    format!("there is no scope {name:?}; there are read, run, write and admin"),
+                )
+            })
+        };
+        text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(scope).collect()
+    }
+}
+
+/// A new key and what is kept of it.
+pub(crate) fn create(name: &str, scopes: &[Scope], holder: Option<String>, now_ms: u64) -> (String, KeyRow) {
+    // Two random UUIDs: 244 random bits from the system.
+    let secret = format!("{PREFIX}{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+    let scopes: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
+    let row = KeyRow {
+        id: uuid::Uuid::now_v7().to_string(),
+        hash: hash(&secret),
+        name: name.to_owned(),
+        scopes: scopes.join(","),
+        holder,
+        created_at: now_ms,
+        revoked_at: None,
+    };
+    (secret, row)
+}
+
+fn hash(secret: &str) -> String {
+    Sha256::digest(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Who calls, and what they may do.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The user on whose behalf the call is made; `None` for a key that may act for any.
+    pub(crate) user: Option<String>,
+    scopes: Vec<Scope>,
+}
+
+impl Caller {
+    /// Refuses a caller who lacks a scope.
+    pub(crate) fn may(&self, scope: Scope) -> Result<(), Problem> {
+        let allows =
+            |held: &Scope| *held == scope || *held == Scope::Admin || (scope == Scope::Read && *held == Scope::Write);
+        match self.scopes.iter().any(allows) {
+            true => Ok(()),
+            false => Err(Problem::new(Code::ScopeMissing, format!("this needs a key with the scope {}", scope.name()))),
+        }
+    }
+
+    /// Whose objects the call makes.
+    pub(crate) fn holder(&self) -> &str {
+        self.user.as_deref().unwrap_or("local")
+    }
+
+    /// Whether an object of `holder` is the caller's.
+    pub(crate) fn owns(&self, holder: &str) -> bool {
+        self.user.as_deref().is_none_or(|user| user == holder)
+    }
+}
+
+impl FromRequestParts<Arc<Server>> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Caller, Problem> {
+        let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
+        match given {
+            // What is compared is a hash of 244 random bits, looked up by an index: its time says nothing of the key.
+            Some(secret) => match server.app.store.key(&hash(secret))? {
+                Some(row) => Ok(Caller { user: row.holder, scopes: Scope::parse(&row.scopes)? }),
+                None => Err(Problem::new(Code::KeyUnknown, "the key is not known, or was revoked")),
+            },
+            None if server.is_open => Ok(Caller { user: None, scopes: vec![Scope::Admin] }),
+            None => Err(Problem::new(Code::KeyMissing, "give a key: Authorization: Bearer fl_…")),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The runs that this server drives.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::id::RunId;
+use flowloom_runtime::publish::Subscription;
+use flowloom_runtime::{Control, Listen, Run};
+use tokio::sync::watch;
+
+use super::problem::Problem;
+use flowloom_core::code::Code;
+
+/// The runs under way, by id.
+pub(crate) struct Live {
+    runs: Mutex<HashMap<RunId, Entry>>,
+    max: usize,
+    is_closed: AtomicBool,
+}
+
+/// A run under way.
+#[derive(Clone)]
+struct Entry {
+    control: Control,
+    listen: Listen,
+    /// Closed when the run is no longer driven.
+    over: watch::Receiver<()>,
+}
+
+impl Live {
+    pub(crate) fn new(max: usize) -> Arc<Live> {
+        Arc::new(Live { runs: Mutex::default(), max, is_closed: AtomicBool::new(false) })
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Entry>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.runs().len()
+    }
+
+    /// Refuses a further run when there are as many as there may be.
+    pub(crate) fn admit(&self) -> Result<(), Problem> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Problem::new(Code::TooManyRuns, "the server is about to stop"));
+        }
+        match self.count() < self.max {
+            true => Ok(()),
+            false => Err(Problem::new(Code::TooManyRuns, format!("{} runs are under way", self.max))),
+        }
+    }
+
+    /// Takes no further runs.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Drives a run on a task of its own.
+    pub(crate) fn drive(self: &Arc<Live>, run: Run) {
+        let id = run.id();
+        let (over, ended) = watch::channel(());
+        self.runs().insert(id, Entry { control: run.control(), listen: run.listen(), over: ended });
+        let live = self.clone();
+        tokio::spawn(async move {
+            run.drive().await;
+            // Before those who wait are woken, so that they find it gone.
+            live.runs().remove(&id);
+            drop(over);
+        });
+    }
+
+    /// Hears a run from now on, if it is under way.
+    pub(crate) fn subscribe(&self, id: RunId) -> Option<Subscription> {
+        let listen = self.runs().get(&id).map(|entry| entry.listen.clone());
+        listen?.subscribe()
+    }
+
+    /// The control of a run, if it is under way.
+    pub(crate) fn control(&self, id: RunId) -> Option<Control> {
+        self.runs().get(&id).map(|entry| entry.control.clone())
+    }
+
+    /// Waits until a run is no longer driven.
+    pub(crate) async fn wait(&self, id: RunId) {
+        let over = self.runs().get(&id).map(|entry| entry.over.clone());
+        if let Some(mut over) = over {
+            // An error says that the sending side is gone, which is what is waited for.
+            while over.changed().await.is_ok() {}
+        }
+    }
+
+    /// The ids of all of them.
+    pub(crate) fn ids(&self) -> Vec<RunId> {
+        self.runs().keys().copied().collect()
+    }
+}

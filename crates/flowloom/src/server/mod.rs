@@ -1,0 +1,231 @@
+//! `flowloom serve`: the definitions of a folder as a service. Thin handlers over the runtime, which does not know that it
+//! is served.
+
+mod body;
+mod catalog;
+mod events;
+mod guard;
+mod health;
+pub(crate) mod keys;
+mod live;
+mod problem;
+mod run;
+mod runs;
+mod start;
+mod tell;
+mod workflows;
+
+use std::future::IntoFuture as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::middleware;
+use axum::routing::get;
+use axum::{Json, Router};
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::status::Status;
+use flowloom_store::RunFilter;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use catalog::Catalog;
+use live::Live;
+use problem::{Answer, Problem};
+
+/// How long runs under way may take to reach their next step when the server stops.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How long answers may take to be sent then.
+const LAST: Duration = Duration::from_secs(1);
+
+/// Runs that are taken up when the server starts, at most.
+const UNFINISHED: u32 = 10_000;
+
+/// How a server is started.
+pub(crate) struct Options {
+    /// The folder of definitions.
+    pub(crate) folder: PathBuf,
+    /// Where it listens.
+    pub(crate) bind: SocketAddr,
+    /// Further hosts it answers to.
+    pub(crate) hosts: Vec<String>,
+    /// Runs under way at most.
+    pub(crate) max_runs: usize,
+}
+
+/// What handlers share.
+pub(crate) struct Server {
+    pub(crate) app: Arc<App>,
+    pub(crate) catalog: Catalog,
+    pub(crate) live: Arc<Live>,
+    /// Whether calls without a key are taken: there are no keys, and only this machine can call.
+    pub(crate) is_open: bool,
+    hosts: Vec<String>,
+    openapi: serde_json::Value,
+}
+
+impl Server {
+    /// Whether `host` (with or without a port) is a name of this server.
+    fn answers_to(&self, host: &str) -> bool {
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let name = name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1") || self.hosts.contains(&name)
+    }
+}
+
+/// Serves until the program is told to stop.
+pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
+    let is_local = options.bind.ip().is_loopback();
+    let has_keys = app.store.keys()?.iter().any(|key| key.revoked_at.is_none());
+    if !is_local && !has_keys {
+        let message = format!(
+            "{} can be reached from other machines, and there is no key; make one with flowloom keys create",
+            options.bind
+        );
+        return Err(StepError::new(Code::BindRefused, message));
+    }
+    let refused = |error| StepError::new(Code::BindRefused, format!("{} cannot be used: {error}", options.bind));
+    let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    let (router, openapi) = routes();
+    let app = Arc::new(app);
+    let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+    hosts.push(address.ip().to_string());
+    let server = Arc::new(Server {
+        catalog: Catalog::new(options.folder, app.clone()),
+        live: Live::new(options.max_runs),
+        is_open: !has_keys,
+        hosts,
+        openapi: serde_json::to_value(openapi).unwrap_or_default(),
+        app,
+    });
+    take_up(&server).await?;
+    greet(&server, address);
+    let live = server.live.clone();
+    let router = router
+        .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
+        .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
+        .with_state(server);
+    let told = CancellationToken::new();
+    let serving = axum::serve(listener, router).with_graceful_shutdown(told.clone().cancelled_owned());
+    let mut serving = std::pin::pin!(serving.into_future());
+    let mut stopping = std::pin::pin!(stop(&live, told));
+    tokio::select! {
+        served = &mut serving => {
+            served.map_err(|error| StepError::new(Code::BindRefused, format!("the server stopped: {error}")))?;
+            // Nobody is connected any more; the runs have their time all the same.
+            stopping.await;
+        }
+        () = &mut stopping => {
+            // Those who waited for a run get their answer.
+            let _ = tokio::time::timeout(LAST, &mut serving).await;
+        }
+    }
+    eprintln!("Stopped; {} runs go on when it is started again", live.count());
+    Ok(())
+}
+
+/// The routes, and their description.
+fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
+    #[derive(OpenApi)]
+    #[openapi(info(
+        title = "Flowloom",
+        description = "Runs agent workflows in five formats.",
+        license(name = "MIT OR Apache-2.0")
+    ))]
+    struct Api;
+    let (router, openapi) = OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(workflows::list))
+        .routes(routes!(workflows::get))
+        .routes(routes!(runs::list, start::start))
+        .routes(routes!(runs::get))
+        .routes(routes!(runs::follow))
+        .routes(routes!(tell::cancel))
+        .routes(routes!(tell::resume))
+        .routes(routes!(tell::reply))
+        .routes(routes!(tell::resolve))
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(health::metrics))
+        .routes(routes!(health::explain))
+        .split_for_parts();
+    (router.route("/openapi.json", get(description)), openapi)
+}
+
+async fn description(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
+    Json(server.openapi.clone())
+}
+
+/// Goes on with what an earlier server left.
+async fn take_up(server: &Arc<Server>) -> Result<(), StepError> {
+    let running = Status::Running.name().to_owned();
+    let filter = RunFilter { status: Some(running), limit: UNFINISHED, ..RunFilter::default() };
+    for row in server.app.store.runs_of(&filter)?.into_iter().filter(|row| !row.is_driven) {
+        let opened = server.app.open_id(row.id).await?;
+        if let Err(problem) = tell::go_on(server, opened).await {
+            eprintln!("the run {} does not go on: {problem:?}", row.id);
+        }
+    }
+    Ok(())
+}
+
+fn greet(server: &Server, address: SocketAddr) {
+    let definitions = server.catalog.list();
+    eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
+    for definition in &definitions {
+        let mark = if definition.is_refused { "✗" } else { "✓" };
+        eprintln!("  {mark} {:<32} {}", definition.id, definition.file);
+    }
+    if let Some(first) = definitions.iter().find(|one| !one.is_refused) {
+        let key = if server.is_open { "" } else { " -H 'Authorization: Bearer fl_…'" };
+        eprintln!(
+            "Call one: curl{key} --json '{{\"workflow\": \"{}\"}}' 'http://{address}/api/v1/runs?wait=60'",
+            first.id
+        );
+    }
+    eprintln!("Routes: http://{address}/openapi.json");
+}
+
+/// Ready when the program is told to stop and the runs under way have had their time. What is not done by then is
+/// taken up at the next start.
+async fn stop(live: &Live, told: CancellationToken) {
+    let interrupt = async { tokio::signal::ctrl_c().await.unwrap_or(()) };
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = interrupt => {}
+        () = terminate => {}
+    }
+    live.close();
+    told.cancel();
+    let all = async {
+        for id in live.ids() {
+            live.wait(id).await;
+        }
+    };
+    // What is left is left to the next start.
+    let _ = tokio::time::timeout(GRACE, all).await;
+}
+
+/// Work that reads files or the database, off the threads that serve.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Problem::new(Code::StoreFailed, format!("the work was not done: {error}")))
+}

@@ -1,0 +1,145 @@
+//! Looking at runs: `GET /api/v1/runs`, one of them, and its events.
+
+// The macros that describe routes write out more of a path than is needed.
+#![allow(unused_qualifications)]
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use flowloom_core::code::Code;
+use flowloom_core::id::RunId;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_store::{RunFilter, RunRow};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::keys::{Caller, Scope};
+use super::problem::{Answer, Document, Problem};
+use super::run::{open, summary};
+use super::{Server, events};
+
+/// Runs of one page at most, and when the call does not say.
+const PAGE: u32 = 200;
+const USUAL_PAGE: u32 = 50;
+
+/// Which runs.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    /// Those in this status.
+    #[serde(default)]
+    status: Option<String>,
+    /// Those of workflows with this name.
+    #[serde(default)]
+    name: Option<String>,
+    /// What `next` of the page before said.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// So many at most; 50 if it does not say, 200 at most.
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
+/// A page of runs, the newest first.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Runs {
+    items: Vec<RunItem>,
+    /// The cursor of the next page, if there is one.
+    next: Option<String>,
+}
+
+/// A run in a list.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunItem {
+    run_id: String,
+    name: String,
+    format: String,
+    status: String,
+    /// Milliseconds since 1970.
+    created_at: u64,
+    finished_at: Option<u64>,
+    /// Whether a living process drives it.
+    is_driven: bool,
+}
+
+/// The caller's runs.
+#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(Filter), responses((status = 200, body = Runs)))]
+pub(crate) async fn list(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Query(filter): Query<Filter>,
+) -> Answer<Json<Runs>> {
+    caller.may(Scope::Read)?;
+    let limit = filter.limit.unwrap_or(USUAL_PAGE).clamp(1, PAGE);
+    let before = match &filter.cursor {
+        None => None,
+        Some(cursor) => Some(
+            RunId::parse(cursor)
+                .ok_or_else(|| Problem::new(Code::RequestInvalid, "the cursor is not one of this server's"))?,
+        ),
+    };
+    if let Some(status) = filter.status.as_deref().filter(|status| Status::parse(status).is_none()) {
+        return Err(Problem::new(Code::RequestInvalid, format!("there is no status {status:?}")));
+    }
+    let wanted =
+        RunFilter { holder: caller.user.clone(), status: filter.status, name: filter.name, before, limit: limit + 1 };
+    let mut rows = super::blocking(move || server.app.store.runs_of(&wanted)).await??;
+    let has_more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
+    let item = |row: RunRow| RunItem {
+        run_id: row.id.to_string(),
+        name: row.name,
+        format: row.format,
+        status: row.status,
+        created_at: row.created_at,
+        finished_at: row.finished_at,
+        is_driven: row.is_driven,
+    };
+    Ok(Json(Runs { items: rows.into_iter().map(item).collect(), next }))
+}
+
+/// A run: what `flowloom run --json` prints, and its steps.
+#[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", params(("id" = String, Path)),
+    responses((status = 200, description = "The run"), (status = 404, body = Document)))]
+pub(crate) async fn get(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer<Json<Value>> {
+    caller.may(Scope::Read)?;
+    let opened = open(&server, &caller, &id).await?;
+    Ok(Json(summary(&server, &opened).await?.1))
+}
+
+/// From where events are sent.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct From {
+    /// The number of the last event that the client has; `Last-Event-ID` counts before it.
+    #[serde(default)]
+    from: u64,
+    /// Whether the text of answers is sent as it comes, too.
+    #[serde(default)]
+    deltas: bool,
+}
+
+/// A run's events as server-sent events, until it ends or waits.
+#[utoipa::path(get, path = "/api/v1/runs/{id}/events", tag = "runs", params(("id" = String, Path), From),
+    responses((status = 200, description = "Events", content_type = "text/event-stream"), (status = 404, body = Document)))]
+pub(crate) async fn follow(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    caller.may(Scope::Read)?;
+    let run = open(&server, &caller, &id).await?.id;
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
+    Ok(events::response(server, run, last.unwrap_or(from.from), from.deltas))
+}

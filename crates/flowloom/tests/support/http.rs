@@ -1,0 +1,101 @@
+//! A client of the server under test: HTTP/1.0, so that bodies come as they are and end with the connection.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Stdio};
+
+use serde_json::Value;
+
+use super::Place;
+
+/// A running `flowloom serve`.
+pub(crate) struct Serving {
+    pub(crate) address: String,
+    pub(crate) child: Child,
+    /// Kept, so that what the server says later has a reader.
+    _said: BufReader<ChildStderr>,
+}
+
+impl Serving {
+    /// Serves the folder of a place on a free port.
+    pub(crate) fn start(place: &Place, arguments: &[&str]) -> Serving {
+        let all = [&["serve", ".", "--bind", "127.0.0.1:0"][..], arguments].concat();
+        let mut child = place.command(&all).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut seen = String::new();
+        let address = loop {
+            let mut line = String::new();
+            assert!(said.read_line(&mut line).expect("readable") > 0, "it ended: {seen}");
+            seen += &line;
+            if let Some((_, address)) = line.split_once("at http://") {
+                break address.trim().to_owned();
+            }
+        };
+        Serving { address, child, _said: said }
+    }
+
+    pub(crate) fn call(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
+        let mut stream = self.send(method, path, headers, body);
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("readable");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        Reply { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    /// GET without a key.
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        self.call("GET", path, &[], "")
+    }
+
+    /// POST of JSON without a key.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
+        self.call("POST", path, &["Content-Type: application/json"], &body.to_string())
+    }
+
+    /// The lines of a stream, as they come.
+    pub(crate) fn stream(&self, path: &str, headers: &[&str]) -> impl Iterator<Item = String> {
+        let lines = BufReader::new(self.send("GET", path, headers, "")).lines();
+        lines.map_while(Result::ok).skip_while(|line| !line.is_empty()).skip(1)
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let host = format!("Host: {}", self.address);
+        let host = if headers.iter().any(|header| header.starts_with("Host:")) { "X: y" } else { &host };
+        let lines: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+        let length = body.len();
+        write!(stream, "{method} {path} HTTP/1.0\r\n{host}\r\n{lines}Content-Length: {length}\r\n\r\n{body}")
+            .expect("sent");
+        stream
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// Status line and headers, in small letters.
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The code of a problem.
+    pub(crate) fn code(&self) -> String {
+        assert!(self.head.contains("application/problem+json"), "{self:?}");
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+}
