@@ -25,7 +25,7 @@ use flowloom_tools::{
 };
 
 use crate::bundle::Bundle;
-use crate::config::{Config, Function};
+use crate::config::{Agent, Config, Function};
 use crate::mcp::{Offered, Servers};
 use crate::source::{self, Reading};
 use crate::workflows::{self, Host};
@@ -68,23 +68,24 @@ impl App {
         let models = Arc::new(models(&self.config, bundle.model.clone(), &bundle.aliases));
         let client = Arc::new(HttpClient::new(self.policy()?, Arc::new(EnvironmentSecrets), HttpLimits::default()));
         let host = Arc::new(Host::new(self.store.clone(), bundle.clone()));
-        let registry = self.registry(bundle, &client, &host)?;
-        let effects = Effects {
-            model: models,
-            http: client.clone(),
-            scraper: Arc::new(PageScraper::new(client)),
-            functions: Arc::new(registry),
-            code: self.sandbox.clone(),
-            clock: Arc::new(SystemClock),
+        let registry = Arc::new(self.registry(bundle, &client, &host)?);
+        let (scraper, code) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
+        let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
+        let over = move |functions: Arc<Registry>| {
+            let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
+            let effects = Effects { model, http, scraper, functions, code: code.clone(), clock: clock.clone() };
+            Engine::new(effects, store.clone())
         };
-        let engine = Engine::new(effects, self.store.clone());
-        host.set_engine(engine.clone());
+        let engine = over(registry.clone());
+        // Functions that run workflows need the engine that needs the functions: what they hold of it keeps nothing alive.
+        let functions = Arc::downgrade(&registry);
+        host.set_engine(move || functions.upgrade().map(&over));
         Ok(engine)
     }
 
     fn policy(&self) -> Result<EgressPolicy, StepError> {
         let mut allowed = self.config.egress.allow.clone();
-        allowed.extend(self.config.tools_base.as_deref().and_then(host_and_port));
+        allowed.extend(self.config.tools.base_url.as_deref().and_then(host_and_port));
         let mut policy = EgressPolicy::allowing(&allowed)?;
         if let Some(ports) = &self.config.egress.ports {
             policy.ports.clone_from(ports);
@@ -172,7 +173,8 @@ impl App {
             model: self.config.default_model.value.clone(),
             aliases: self.config.aliases.clone(),
             lenient: false,
-            tools_base: self.config.tools_base.clone(),
+            agent_folders: Agent::folders(&self.config.agents, &self.config.base()),
+            tools: self.config.tools.clone(),
         })
     }
 

@@ -9,7 +9,7 @@ use flowloom_core::plan::Format;
 use flowloom_formats::Sources;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Agent, Function, Mcp};
+use crate::config::{Agent, Function, Mcp, Tools};
 use crate::mcp::{self, Offered};
 
 /// The content of a bundle, stored as JSON under its hash.
@@ -38,9 +38,12 @@ pub(crate) struct Bundle {
     /// Whether a graph's edges that lead nowhere are left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) lenient: bool,
-    /// The address below which the tools of a graph's agents are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tools_base: Option<String>,
+    /// The server that the HTTP tools of a graph's agents are on.
+    #[serde(default, skip_serializing_if = "Tools::is_empty")]
+    pub(crate) tools: Tools,
+    /// Folders of agents in `files`, by the agent's id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) agent_folders: BTreeMap<String, String>,
 }
 
 impl Bundle {
@@ -64,7 +67,8 @@ impl Bundle {
             helpers: Function::helpers(&self.functions),
             servers: mcp::described(&self.mcp, &self.offered),
             is_lenient: self.lenient,
-            tools_base: self.tools_base.clone(),
+            tools: self.tools.host(),
+            agent_folders: self.agent_folders.clone(),
             source_bytes: u64::MAX,
         }
     }

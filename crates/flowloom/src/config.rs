@@ -8,7 +8,11 @@ use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
+use flowloom_core::rich::Piece;
+use flowloom_core::template::{Part, Template};
 use flowloom_core::value::Value;
+use flowloom_formats::ToolHost;
+use flowloom_tools::secrets::read_text;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Global;
@@ -75,17 +79,55 @@ struct Files {
     root: Option<PathBuf>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+/// The server that the HTTP tools of a graph's agents are on; its host is allowed by being named.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Tools {
-    base_url: Option<String>,
+pub(crate) struct Tools {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) base_url: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forward_user: Option<bool>,
 }
 
-/// What an agent may call: prefixes of function ids.
+impl Tools {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Tools::default()
+    }
+
+    /// What compiling reads of it.
+    pub(crate) fn host(&self) -> ToolHost {
+        let part = |piece: &Piece| match piece {
+            Piece::Text(text) => Part::Text(text.as_str().into()),
+            Piece::Secret(name) => Part::Secret(name.clone()),
+        };
+        let value = |text: &str| Template { parts: read_text(text).pieces().iter().map(part).collect() };
+        ToolHost {
+            base: self.base_url.clone(),
+            headers: self.headers.iter().map(|(name, text)| (name.clone(), value(text))).collect(),
+            forwards_user: self.forward_user.unwrap_or(true),
+        }
+    }
+}
+
+/// What an agent may call: prefixes of function ids; and for graphs, where its prompt and tools are.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Agent {
+    #[serde(default)]
     pub(crate) tools: Vec<String>,
+    /// A folder with `systemPrompt.md` and `jsonSchema.json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) folder: Option<String>,
+}
+
+impl Agent {
+    /// The folders of those agents that have one, as `base` leads to them.
+    pub(crate) fn folders(agents: &BTreeMap<String, Agent>, base: &Path) -> BTreeMap<String, String> {
+        let folder = |agent: &Agent| agent.folder.as_ref().map(|folder| base.join(folder).display().to_string());
+        agents.iter().filter_map(|(id, agent)| Some((id.clone(), folder(agent)?))).collect()
+    }
 }
 
 /// A function of the user's: an HTTP endpoint or another workflow.
@@ -175,8 +217,7 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) egress: Egress,
     pub(crate) files_root: Option<PathBuf>,
-    /// The address below which the tools of a graph's agents are; its host is allowed by being named.
-    pub(crate) tools_base: Option<String>,
+    pub(crate) tools: Tools,
     pub(crate) agents: BTreeMap<String, Agent>,
     pub(crate) functions: BTreeMap<String, Function>,
     pub(crate) mcp: BTreeMap<String, Mcp>,
@@ -223,7 +264,7 @@ impl Config {
             providers: file.providers,
             limits: file.limits.unwrap_or_default(),
             egress: file.egress,
-            tools_base: file.tools.base_url,
+            tools: file.tools,
             files_root: file.files.root.map(|root| base.join(root)),
             agents: file.agents,
             functions: file.functions,

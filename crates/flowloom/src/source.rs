@@ -11,7 +11,7 @@ use flowloom_formats::{Compiled, Sources, compile};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 use serde_json::json;
 
-use crate::config::{Config, Function};
+use crate::config::{Agent, Config, Function};
 use crate::failure::Failure;
 use crate::mcp::{self, Offered, Servers};
 
@@ -70,7 +70,8 @@ pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) ->
         helpers: Function::helpers(&config.functions),
         servers: mcp::described(&config.mcp, &offered),
         is_lenient: lenient,
-        tools_base: config.tools_base.clone(),
+        tools: config.tools.host(),
+        agent_folders: Agent::folders(&config.agents, &config.base()),
         source_bytes: limit,
         ..Sources::default()
     };
@@ -79,7 +80,9 @@ pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) ->
             sources.files.insert(name.clone(), bytes.clone());
             let mut compiled = compile(&name, &sources, format);
             let beside = compiled.format.map(flowloom_formats::beside).unwrap_or_default();
-            if read_beside(path, beside, limit, &mut sources.files) {
+            let has_more = read_beside(path, beside, limit, &mut sources.files);
+            let has_agents = compiled.format == Some(Format::Graph) && read_agents(limit, &mut sources);
+            if has_more || has_agents {
                 compiled = compile(&name, &sources, format);
             }
             while add_needed(&compiled.needs, path, limit, &mut sources) {
@@ -120,6 +123,19 @@ fn read_beside(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<
         }
     }
     files.len() > before
+}
+
+/// Reads the folders of agents that the configuration names; whether there are any.
+fn read_agents(limit: u64, sources: &mut Sources) -> bool {
+    let before = sources.files.len();
+    for folder in sources.agent_folders.values() {
+        for name in ["systemPrompt.md", "jsonSchema.json"] {
+            if let Ok(bytes) = read(&Path::new(folder).join(name), limit) {
+                sources.files.insert(format!("{folder}/{name}"), bytes);
+            }
+        }
+    }
+    sources.files.len() > before
 }
 
 fn matching(folder: &Path, part: &str) -> Vec<PathBuf> {

@@ -36,8 +36,11 @@ const HISTORY: u32 = 100_000;
 pub(crate) struct Host {
     store: Arc<Store>,
     bundle: Bundle,
-    engine: OnceLock<Engine>,
+    engine: OnceLock<MakeEngine>,
 }
+
+/// Makes the engine that these functions belong to; `None` once it is gone.
+type MakeEngine = Box<dyn Fn() -> Option<Engine> + Send + Sync>;
 
 impl Host {
     pub(crate) fn new(store: Arc<Store>, bundle: Bundle) -> Host {
@@ -45,9 +48,9 @@ impl Host {
     }
 
     /// The engine exists only after the functions that it needs.
-    pub(crate) fn set_engine(&self, engine: Engine) {
-        // It is set once, right after it is made.
-        let _ = self.engine.set(engine);
+    pub(crate) fn set_engine(&self, make: impl Fn() -> Option<Engine> + Send + Sync + 'static) {
+        // It is set once, right after they are made.
+        let _ = self.engine.set(Box::new(make));
     }
 
     /// The bundle of another definition under the same settings.
@@ -80,7 +83,7 @@ impl Host {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
             return Err(StepError::new(Code::LimitSubflow, message));
         }
-        let Some(engine) = self.engine.get() else {
+        let Some(engine) = self.engine.get().and_then(|make| make()) else {
             return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
         };
         let id = id_of(&context.key());

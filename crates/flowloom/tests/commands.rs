@@ -228,3 +228,15 @@ fn the_complete_example_of_the_seed_runs_as_it_stands() {
     assert_eq!(names.len(), 7, "{names:?}");
     assert_eq!(server.counted("/article"), 1);
 }
+
+#[test]
+fn the_documented_configuration_is_one() {
+    let page = include_str!("../../../docs/configuration.md");
+    let (_, rest) = page.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let place = Place::new("");
+    place.write("documented.toml", example);
+    std::fs::write(place.path("order.json"), "{}").expect("written");
+    let output = place.run(&["models", "list", "--config", "documented.toml"]);
+    assert_eq!(exit(&output), 0, "{}", stderr(&output));
+}

@@ -47,6 +47,47 @@ fn a_graph_hands_over_and_calls_its_tool() {
 }
 
 #[test]
+fn the_configuration_says_where_agents_and_their_tools_are() {
+    let server = Server::start();
+    let config = format!(
+        "[tools]\nbase_url = \"http://{}\"\nforward_user = false\nheaders = {{ Authorization = \"Bearer ${{secret.SHOP}}\" }}\n\
+         [agents.agent-uuid-desk]\nfolder = \"staff/desk\"\n",
+        server.address
+    );
+    let place = Place::new(&config);
+    std::fs::create_dir_all(place.path("staff/desk")).expect("a folder");
+    place.write("staff/desk/systemPrompt.md", "You are the desk.");
+    let tool =
+        json!({"name": "find", "description": "Finds", "parameters": {"type": "object"}, "internalApiPath": "/find"});
+    place.write("staff/desk/jsonSchema.json", &json!({"name": "desk", "tools": [tool]}).to_string());
+    let graph = json!({"id": "g", "name": "G", "isConversational": true, "entrypointNodeId": "n1",
+    "nodes": [
+        {"id": "n1", "nodeType": "AGENT", "nodeName": "Desk", "agentId": "agent-uuid-desk"},
+        {"id": "n2", "nodeType": "TOOL_EXECUTOR", "nodeName": "tool_executor", "agentId": null},
+    ],
+    "edges": [
+        {"id": "e1", "sourceNodeId": "n1", "targetNodeId": "n2", "conditionType": "CONDITIONAL", "conditionValue": "tool_executor"},
+        {"id": "e2", "sourceNodeId": "n1", "targetNodeId": null, "conditionType": "CONDITIONAL", "conditionValue": "END"},
+    ]});
+    place.write("g.json", &graph.to_string());
+    let checked = place.run(&["check", "g.json"]);
+    assert_eq!(exit(&checked), 0, "{}", support::stderr(&checked));
+    assert!(!support::stderr(&checked).contains("FL0503"), "{}", support::stderr(&checked));
+    let lookup = json!({"text": "", "tool_calls": [{"name": "find", "arguments": {"what": "lamp"}}]});
+    let model = script(&place, json!([lookup, end("Found.")]));
+    let arguments = ["run", "g.json", "--json", "--model", &model, "-i", "message=Where?"];
+    let output = place.command(&arguments).env("FLOWLOOM_SECRET_SHOP", "s3cr3t-value").output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(exit(&output), 0, "{said}");
+    let head = server.head("/find").to_lowercase();
+    assert!(head.contains("authorization: bearer s3cr3t-value") && !head.contains("x-user-id"), "{head}");
+    assert!(!said.contains("s3cr3t-value"));
+    // What the run read is kept with it.
+    std::fs::remove_dir_all(place.path("staff")).expect("gone");
+    assert_eq!(exit(&place.run(&["replay", "last"])), 0);
+}
+
+#[test]
 fn a_person_takes_over_and_the_conversation_goes_on() {
     let place = Place::new("");
     let model = script(&place, json!([route("human_handoff"), end("Glad to help.")]));

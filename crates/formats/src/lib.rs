@@ -20,6 +20,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::state::RunState;
+use flowloom_core::template::Template;
 use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
 
@@ -43,10 +44,23 @@ pub struct Sources {
     pub servers: Vec<ToolServer>,
     /// Whether a graph's edges that lead nowhere are left out with a warning.
     pub is_lenient: bool,
-    /// The address below which the tools of a graph's agents are, for example `https://example.org/api`.
-    pub tools_base: Option<String>,
+    /// The server that the HTTP tools of a graph's agents are on.
+    pub tools: ToolHost,
+    /// Folders of agents that the configuration names, by the agent's id.
+    pub agent_folders: BTreeMap<String, String>,
     /// Largest file that is read, in bytes.
     pub source_bytes: u64,
+}
+
+/// The server that the HTTP tools of a graph's agents are on.
+#[derive(Clone, Debug, Default)]
+pub struct ToolHost {
+    /// The address below which they are, for example `https://example.org/api`.
+    pub base: Option<String>,
+    /// Headers of every call; secrets in them are names.
+    pub headers: Vec<(String, Template)>,
+    /// Whether the user's id is sent along, as `X-User-Id`.
+    pub forwards_user: bool,
 }
 
 /// What compiling gives.

@@ -22,37 +22,62 @@ use crate::log::{Mode, RunLog};
 /// Takes wishes for a run from its own process.
 #[derive(Clone, Default)]
 pub struct Control {
-    inbox: Arc<Mutex<(Vec<Wish>, Option<Waker>)>>,
+    inbox: Arc<Mutex<Inbox>>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    wishes: Vec<Wish>,
+    waker: Option<Waker>,
+    /// Whether nobody will look into it any more.
+    is_closed: bool,
 }
 
 impl Control {
-    /// Asks for something; the run obeys as soon as it is polled.
-    pub fn wish(&self, wish: Wish) {
+    /// Asks for something; the run obeys as soon as it is polled. Gives the wish back if the run is no longer driven.
+    pub fn wish(&self, wish: Wish) -> Result<(), Wish> {
         let waker = {
             let mut inbox = self.inbox();
-            inbox.0.push(wish);
-            inbox.1.take()
+            if inbox.is_closed {
+                return Err(wish);
+            }
+            inbox.wishes.push(wish);
+            inbox.waker.take()
         };
         if let Some(waker) = waker {
             waker.wake();
         }
+        Ok(())
     }
 
-    /// Ends the run.
+    /// Ends the run, if it has not ended.
     pub fn cancel(&self, by: &str) {
-        self.wish(Wish::Cancel { by: by.to_owned() });
+        // One that has ended needs no end.
+        let _ = self.wish(Wish::Cancel { by: by.to_owned() });
     }
 
-    fn inbox(&self) -> MutexGuard<'_, (Vec<Wish>, Option<Waker>)> {
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, context: &Context<'_>) -> Vec<Wish> {
         let mut inbox = self.inbox();
-        if !inbox.1.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            inbox.1 = Some(context.waker().clone());
+        if !inbox.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            inbox.waker = Some(context.waker().clone());
         }
-        std::mem::take(&mut inbox.0)
+        std::mem::take(&mut inbox.wishes)
+    }
+
+    /// Takes no further wishes, and forgets those that came too late.
+    fn end(&self) {
+        *self.inbox() = Inbox { is_closed: true, ..Inbox::default() };
+    }
+
+    /// Takes no further wishes; `false` if there are some that nobody has looked at.
+    fn close(&self) -> bool {
+        let mut inbox = self.inbox();
+        inbox.is_closed = inbox.wishes.is_empty();
+        inbox.is_closed
     }
 }
 
@@ -234,6 +259,7 @@ impl Drive {
                 return Ok(Poll::Pending);
             }
             if self.over {
+                self.control.end();
                 return Ok(Poll::Ready(Driven::Finished));
             }
             if self.log.deliver() {
@@ -251,8 +277,13 @@ impl Drive {
                 self.log.note(&Path::root(), 0, Event::RunSuspended { status });
                 continue;
             }
-            let stays = self.timers && self.log.has_timers();
-            return Ok(if stays { Poll::Pending } else { Poll::Ready(Driven::Suspended) });
+            if self.timers && self.log.has_timers() {
+                return Ok(Poll::Pending);
+            }
+            // An answer that came at the last moment is not left lying.
+            if self.control.close() {
+                return Ok(Poll::Ready(Driven::Suspended));
+            }
         }
     }
 }
@@ -267,6 +298,7 @@ impl Future for Drive {
             Ok(poll) => poll,
             Err(error) => {
                 self.root = None;
+                self.control.end();
                 Poll::Ready(Driven::Broken(error))
             }
         }

@@ -119,7 +119,7 @@ pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
     let mut config = Config::load(global)?;
     let address = serve().await?;
     config.egress.allow.push(address.clone());
-    config.tools_base = Some(format!("http://{address}"));
+    config.tools.base_url = Some(format!("http://{address}"));
     config.default_model.value = Some(arguments.model.clone());
     // The examples name the small model themselves where their format asks for a name.
     config.aliases.push((SMALL_MODEL.to_owned(), arguments.model.clone()));
@@ -155,10 +155,9 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
     let all = example.beside.iter().copied().chain([(example.file, example.text)]);
     let files: BTreeMap<String, Vec<u8>> =
         all.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect();
-    let tools_base = app.config.tools_base.clone();
     let sources = Sources {
         files: files.clone(),
-        tools_base,
+        tools: app.config.tools.host(),
         source_bytes: u64::MAX,
         is_lenient: example.is_lenient,
         ..Sources::default()

@@ -10,7 +10,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::state::RunState;
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::publish::{Heard, Signal, Subscription};
-use futures_util::stream::{self, Stream as _, StreamExt as _};
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
 use super::Server;
@@ -44,7 +44,6 @@ pub(crate) fn follow(server: Arc<Server>, run: RunId, seq: u64, with_text: bool)
         Some((stream::iter(batch), (follower, false)))
     });
     let events = batches.flatten().map(Ok).boxed();
-    debug_assert_eq!(events.size_hint().1, None);
     Stream::new(events)
 }
 

@@ -169,12 +169,15 @@ async fn tell(
         return Err(Problem::new(Code::NothingToDo, format!("the run has ended: {}", state.status.name())));
     }
     let wish = wish(&state)?;
-    match server.live.control(run) {
-        Some(control) => control.wish(wish),
-        None => {
-            server.app.engine_of(&opened)?.post(run, wish).await?;
-            go_on(&server, opened).await?;
-        }
+    let left = match server.live.control(run) {
+        Some(control) => control.wish(wish).err(),
+        None => Some(wish),
+    };
+    if let Some(wish) = left {
+        // It may be in its last moments here.
+        server.live.wait(run).await;
+        server.app.engine_of(&opened)?.post(run, wish).await?;
+        go_on(&server, opened).await?;
     }
     answer(&server, run, waiting, headers).await
 }

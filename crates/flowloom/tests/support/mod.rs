@@ -90,6 +90,7 @@ struct State {
     counts: HashMap<String, u32>,
     keys: HashMap<String, Vec<String>>,
     bodies: HashMap<String, String>,
+    heads: HashMap<String, String>,
     released: bool,
 }
 
@@ -119,12 +120,13 @@ impl Server {
         if reader.read_line(&mut line).unwrap_or(0) == 0 {
             return;
         }
-        let (mut length, mut key) = (0, String::new());
+        let (mut length, mut key, mut head) = (0, String::new(), String::new());
         loop {
             let mut header = String::new();
             if reader.read_line(&mut header).unwrap_or(0) <= 2 {
                 break;
             }
+            head += &header;
             let lower = header.to_lowercase();
             if let Some(value) = lower.strip_prefix("content-length:") {
                 length = value.trim().parse().unwrap_or(0);
@@ -136,12 +138,7 @@ impl Server {
         let mut body = vec![0; length];
         let _ = reader.read_exact(&mut body);
         let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-        self.state
-            .0
-            .lock()
-            .expect("not poisoned")
-            .bodies
-            .insert(path.clone(), String::from_utf8_lossy(&body).into_owned());
+        self.keep(&path, head, &body);
         self.count(&path, key);
         let body = format!("{{\"path\":\"{path}\"}}");
         let status = path.strip_prefix("/status/").unwrap_or("200");
@@ -150,6 +147,12 @@ impl Server {
             body.len()
         );
         let _ = stream.write_all(reply.as_bytes());
+    }
+
+    fn keep(&self, path: &str, head: String, body: &[u8]) {
+        let mut state = self.state.0.lock().expect("not poisoned");
+        state.heads.insert(path.to_owned(), head);
+        state.bodies.insert(path.to_owned(), String::from_utf8_lossy(body).into_owned());
     }
 
     fn count(&self, path: &str, key: String) {
@@ -183,6 +186,11 @@ impl Server {
     /// The body of the last request to a path.
     pub(crate) fn body(&self, path: &str) -> String {
         self.state.0.lock().expect("not poisoned").bodies.get(path).cloned().unwrap_or_default()
+    }
+
+    /// The headers of the last request to a path.
+    pub(crate) fn head(&self, path: &str) -> String {
+        self.state.0.lock().expect("not poisoned").heads.get(path).cloned().unwrap_or_default()
     }
 
     /// Lets every slow path answer from now on.

@@ -1,5 +1,5 @@
 //! The agents of a graph: from the file itself, or from folders `agents/NAME/` with `systemPrompt.md` and
-//! `jsonSchema.json` beside it.
+//! `jsonSchema.json` beside it, or from folders of the same shape that the configuration names.
 
 use std::sync::Arc;
 
@@ -42,7 +42,9 @@ impl<'s> Agents<'s> {
             let folder = path.trim_end_matches("/jsonSchema.json");
             let prompt = sources.files.get(&format!("{folder}/systemPrompt.md"));
             let prompt = prompt.map(|bytes| without_line_numbers(&String::from_utf8_lossy(bytes)));
-            let name = folder.rsplit('/').next().unwrap_or(folder).to_owned();
+            // One that the configuration names has its id from there.
+            let configured = sources.agent_folders.iter().find(|(_, named)| named.as_str() == folder);
+            let name = configured.map_or_else(|| folder.rsplit('/').next().unwrap_or(folder), |(id, _)| id).to_owned();
             match parse_value(&String::from_utf8_lossy(bytes)) {
                 Ok(value) => agents.add(&value, Some(name), prompt, Span::default(), problems),
                 Err(error) => {
@@ -63,7 +65,7 @@ impl<'s> Agents<'s> {
         problems: &mut Problems,
     ) {
         let text = |keys: &[&str]| keys.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned);
-        let name = text(&["name"]).or(name);
+        let name = name.or_else(|| text(&["name"]));
         let Some(id) = text(&["id", "agentId", "agent_id"]).or_else(|| name.clone()) else {
             problems.error(Code::MissingKey, span, "an agent has no \"id\"");
             return;
@@ -128,13 +130,19 @@ impl<'s> Agents<'s> {
 
     /// The arguments as JSON to a path below the base address of tools.
     fn request(&self, path: &str) -> HttpSpec {
-        let base = self.sources.tools_base.as_deref().unwrap_or("http://localhost").trim_end_matches('/');
+        let host = &self.sources.tools;
+        let base = host.base.as_deref().unwrap_or("http://localhost").trim_end_matches('/');
         let arguments = Ref { name: "arguments".into(), path: Vec::new(), source: "arguments".into() };
-        let owner = Ref { name: "owner".into(), path: Vec::new(), source: "owner".into() };
+        let mut headers: Vec<_> =
+            host.headers.iter().map(|(name, value)| (Template::literal(name), value.clone())).collect();
+        if host.forwards_user {
+            let owner = Ref { name: "owner".into(), path: Vec::new(), source: "owner".into() };
+            headers.push((Template::literal("X-User-Id"), Template { parts: vec![Part::Ref(owner)] }));
+        }
         HttpSpec {
             method: Template::literal("POST"),
             url: Template::literal(&format!("{base}/{}", path.trim_start_matches('/'))),
-            headers: vec![(Template::literal("X-User-Id"), Template { parts: vec![Part::Ref(owner)] })],
+            headers,
             body: Body::JsonValue(Data::Text(Template { parts: vec![Part::Ref(arguments)] })),
         }
     }
