@@ -11,6 +11,8 @@ pub enum Style {
     JavaScript,
     /// As Python's `str()`.
     Python,
+    /// Strings as they are, everything else as Python's `json.dumps()`.
+    PythonJson,
 }
 
 /// A value as text under `style`; strings stand without quotes, as in every format.
@@ -21,6 +23,7 @@ pub fn text(value: &Value, style: Style) -> String {
         (_, Style::JavaScript) => js_json(value),
         (Value::Null, Style::Python) => String::new(),
         (_, Style::Python) => python(value),
+        (_, Style::PythonJson) => python_json(value),
     }
 }
 
@@ -200,15 +203,45 @@ fn plain(digits: &str, exponent: i32) -> String {
     }
 }
 
+/// Python's `json.dumps(value)`: blanks after commas and colons, ASCII only, floats as Python writes them.
+pub fn python_json(value: &Value) -> String {
+    match value {
+        Value::Number(number) => python_number(number),
+        Value::String(text) => ascii(&json(&text.as_ref().into())),
+        Value::List(items) => format!("[{}]", items.iter().map(python_json).collect::<Vec<_>>().join(", ")),
+        Value::Map(map) => {
+            let entry = |(key, value): (&std::sync::Arc<str>, &Value)| {
+                format!("{}: {}", ascii(&json(&key.as_ref().into())), python_json(value))
+            };
+            format!("{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+        Value::Null | Value::Bool(_) | Value::Blob(_) => json(value),
+    }
+}
+
+/// JSON text with `\\u` for everything beyond ASCII.
+fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            c if c.is_ascii() => out.push(c),
+            c => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}"))),
+        }
+    }
+    out
+}
+
+fn python_number(number: &crate::value::Number) -> String {
+    let text = number.text();
+    if text.contains(['.', 'e', 'E']) { python_float(number.as_f64()) } else { text }
+}
+
 fn python(value: &Value) -> String {
     match value {
         Value::Null => "None".into(),
         Value::Bool(true) => "True".into(),
         Value::Bool(false) => "False".into(),
-        Value::Number(number) => {
-            let text = number.text();
-            if text.contains(['.', 'e', 'E']) { python_float(number.as_f64()) } else { text }
-        }
+        Value::Number(number) => python_number(number),
         Value::String(text) => python_string(text),
         Value::List(items) => format!("[{}]", items.iter().map(python).collect::<Vec<_>>().join(", ")),
         Value::Map(map) => {
@@ -231,12 +264,25 @@ fn python_string(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             c if c == quote => out.extend(['\\', c]),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if !is_printable(c) => out.push_str(&match c as u32 {
+                code @ 0..0x100 => format!("\\x{code:02x}"),
+                code @ 0x100..0x10000 => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            }),
             c => out.push(c),
         }
     }
     out.push(quote);
     out
+}
+
+/// Python's `str.isprintable`: everything but controls, formats, private and unassigned characters and separators other
+/// than the blank. Of those, the ones that occur in texts.
+fn is_printable(c: char) -> bool {
+    !matches!(c as u32,
+        0..0x20 | 0x7f..=0xa0 | 0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x1680 | 0x180e | 0x2000..=0x200f
+        | 0x2028..=0x202f | 0x205f..=0x206f | 0x3000 | 0xe000..=0xf8ff | 0xfeff | 0xfff9..=0xfffb | 0xfffe | 0xffff
+        | 0xe0000..=0xe0fff | 0xf0000..=0x10_ffff)
 }
 
 #[cfg(test)]
@@ -273,5 +319,10 @@ mod tests {
     fn python_text() {
         let value = parse_value(r#"{"k":[1,2.0,true,null,"it's",1e16]}"#).expect("valid");
         assert_eq!(text(&value, Style::Python), r#"{'k': [1, 2.0, True, None, "it's", 1e+16]}"#);
+        let value = parse_value("{\"k\":[\"\u{e9}\u{1f600}\",null,1.0,1e3]}").expect("valid");
+        let dumped = r#"{"k": ["\u00e9\ud83d\ude00", null, 1.0, 1000.0]}"#;
+        assert_eq!(text(&value, Style::PythonJson), dumped);
+        let odd = Value::list(vec!["a\u{200b}\u{a0}\u{2028}\u{e9}".into()]);
+        assert_eq!(text(&odd, Style::Python), "['a\\u200b\\xa0\\u2028\u{e9}']");
     }
 }

@@ -71,6 +71,8 @@ pub struct Ref {
 pub enum Segment {
     /// A key of an object; a number in a list; `length` of a list.
     Field(Arc<str>),
+    /// The same, but a list has no `length`.
+    Key(Arc<str>),
     /// A position in a list, and only in a list.
     Index(i64),
 }
@@ -129,9 +131,11 @@ impl Found<'_> {
 
 fn step_into<'a>(value: &'a Value, segment: &Segment) -> Option<Found<'a>> {
     match (value, segment) {
-        (Value::Map(map), Segment::Field(key)) => map.get(key).map(Found::Shared),
+        (Value::Map(map), Segment::Field(key) | Segment::Key(key)) => map.get(key).map(Found::Shared),
         (Value::List(items), Segment::Field(key)) if &**key == "length" => Some(Found::Length(items.len())),
-        (Value::List(items), Segment::Field(key)) => items.get(key.parse::<usize>().ok()?).map(Found::Shared),
+        (Value::List(items), Segment::Field(key) | Segment::Key(key)) => {
+            items.get(key.parse::<usize>().ok()?).map(Found::Shared)
+        }
         (Value::List(items), Segment::Index(index)) => items.get(usize::try_from(*index).ok()?).map(Found::Shared),
         _ => None,
     }

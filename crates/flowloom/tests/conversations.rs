@@ -173,8 +173,29 @@ fn a_graph_without_an_end_stops_at_its_step_limit_and_says_why() {
         &place,
         json!({"match": [{"contains": "You explain refunds", "answer": route("Triage")}], "default": route("Refunds")}),
     );
+    // Where there is a person, the conversation is theirs.
     let graph = path("graph/helpdesk.json");
     let (code, told) = place.json(&["run", &graph, "--model", &model, "-i", "message=money"]);
+    assert_eq!((code, told["result"]["end_reason"].as_str()), (4, Some("handoff")), "{told}");
+    assert_eq!(told["result"]["node_trace"].as_array().map(Vec::len), Some(15));
+
+    let mut alone: serde_json::Value =
+        serde_json::from_str(include_str!("../../../examples/graph/helpdesk.json")).expect("JSON");
+    let is_person = |node: &serde_json::Value| node["nodeName"] == "human_handoff";
+    let nodes = alone["nodes"].as_array_mut().expect("nodes");
+    let people: Vec<_> = nodes.iter().filter(|node| is_person(node)).map(|node| node["id"].clone()).collect();
+    nodes.retain(|node| !is_person(node));
+    let edges = alone["edges"].as_array_mut().expect("edges");
+    edges.retain(|edge| !people.contains(&edge["targetNodeId"]) && !people.contains(&edge["sourceNodeId"]));
+    place.write("alone.json", &alone.to_string());
+    for agent in ["triage", "orders", "refunds"] {
+        std::fs::create_dir_all(place.path(&format!("agents/{agent}"))).expect("a folder");
+        for file in ["jsonSchema.json", "systemPrompt.md"] {
+            let name = format!("agents/{agent}/{file}");
+            std::fs::copy(path(&format!("graph/{name}")), place.path(&name)).expect("copied");
+        }
+    }
+    let (code, told) = place.json(&["run", "alone.json", "--model", &model, "-i", "message=money"]);
     assert_eq!((code, told["error"]["code"].as_str()), (1, Some("FL1102")), "{told}");
     assert_eq!(told["result"]["end_reason"], "step_limit");
     assert_eq!(told["result"]["node_trace"].as_array().map(Vec::len), Some(15));

@@ -9,12 +9,16 @@ use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::limits::Limits;
+use flowloom_core::path::Path;
 use flowloom_core::plan::{Format, Kind, Machine, Plan};
 use flowloom_core::render;
 use flowloom_core::request::{GenerateRequest, Generated, Role, ToolCall, Usage};
+use flowloom_core::state::Phase;
+use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, present};
 use flowloom_runtime::effects::{Clock as _, Context, Effects, Http, Model, NoCode, Price, Reply};
+use flowloom_runtime::journal::Wish;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::sim::SimClock;
 use flowloom_runtime::{Engine, Outcome, Start};
@@ -33,23 +37,55 @@ pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
     }
     let Some(plan) = compiled.plan.map(Arc::new) else { return judge.fail("there is no plan") };
     let agents = Arc::new(Agents::new(case, &plan));
-    let outcome = match run(case, &agents, plan.clone()) {
-        Ok(outcome) => outcome,
+    let outcomes = match run(case, &agents, plan.clone()) {
+        Ok(outcomes) => outcomes,
         Err(why) => return judge.fail(why),
     };
-    let facts =
-        Facts { result: present(&plan, &outcome.state, &outcome.env).result, outcome: &outcome, agents: &agents };
+    let facts: Vec<Facts<'_>> = outcomes.iter().map(|outcome| Facts::new(&plan, outcome, &agents)).collect();
     for (key, expected) in expectation {
         match &**key {
             "warns" | "names" | "includes" | "excludes" => {}
-            key => match facts.of(key) {
+            "turns" => turns(expected, &facts, judge),
+            key => match over_turns(key, expected, &facts) {
                 Some(actual) => judge.compare(key, expected, Some(&actual)),
                 None => judge.fail(format!("the key {key:?} is not known")),
             },
         }
     }
-    let names: Vec<_> = outcome.records.iter().map(|record| record.event.name()).collect();
+    let names: Vec<_> =
+        outcomes.iter().flat_map(|outcome| &outcome.records).map(|record| record.event.name()).collect();
     judge.events(expectation, &names);
+}
+
+/// Compares what each turn is expected to give.
+fn turns(expected: &Value, facts: &[Facts<'_>], judge: &mut Judge) {
+    let expected = expected.as_list().unwrap_or_default();
+    judge.compare("turns", &(expected.len() as i64).into(), Some(&(facts.len() as i64).into()));
+    for (expected, facts) in expected.iter().zip(facts) {
+        for (key, expected) in expected.as_map().into_iter().flat_map(|map| map.iter()) {
+            match facts.of(key) {
+                Some(actual) => judge.compare(&format!("turns.{key}"), expected, Some(&actual)),
+                None => judge.fail(format!("the key turns.{key} is not known")),
+            }
+        }
+    }
+}
+
+/// A fact of all turns: one for each where that is expected, the nodes of all as one list, else that of the last.
+fn over_turns(key: &str, expected: &Value, facts: &[Facts<'_>]) -> Option<Value> {
+    let each: Vec<Value> = facts.iter().map(|facts| facts.of(key)).collect::<Option<_>>()?;
+    let is_list = |value: &Value| value.as_list().is_some();
+    let items = expected.as_list().unwrap_or_default();
+    let is_each =
+        facts.len() > 1 && items.len() == facts.len() && items.iter().all(is_list) == each.iter().all(is_list);
+    match key {
+        _ if is_each && !items.is_empty() => Some(Value::list(each)),
+        "node_trace" => {
+            Some(Value::list(each.iter().flat_map(|trace| trace.as_list().unwrap_or_default()).cloned().collect()))
+        }
+        "node_runs" => Some(each.iter().filter_map(Value::as_i64).sum::<i64>().into()),
+        _ => each.into_iter().last(),
+    }
 }
 
 fn check(case: &Value, is_lenient: bool) -> Compiled {
@@ -60,7 +96,8 @@ fn check(case: &Value, is_lenient: bool) -> Compiled {
     compile("graph.json", &sources, Some(Format::Graph))
 }
 
-fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Outcome, String> {
+/// Runs every turn of a case; what a person says to a run that waits for one is its answer.
+fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Vec<Outcome>, String> {
     let world = World::new(case);
     let effects = Effects {
         model: agents.clone(),
@@ -78,19 +115,61 @@ fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Outcome, S
     if let (Some(most), Kind::Machine(machine)) = (number("maxSteps"), &mut plan.root.kind) {
         machine.max_visits = most;
     }
-    let start = Start {
-        plan: Arc::new(plan),
-        bundle: Hash::of(b"case"),
-        inputs: input,
-        owner: "local".into(),
-        agent: None,
-        limits,
-        depth: 0,
-        keep: None,
-        id: None,
-    };
-    let run = engine.start(start).map_err(|error| format!("the run does not start: {error}"))?;
-    agents.clock.block_on(run.drive()).ok_or_else(|| "the run never ends".to_owned())
+    let plan = Arc::new(plan);
+    let said = input.get("turns").or_else(|| case.get("turns")).and_then(Value::as_list).map(<[Value]>::to_vec);
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for turn in said.unwrap_or_else(|| vec![input.clone()]) {
+        let new = messages(&turn);
+        let work = async {
+            if let Some(last) = outcomes.last().filter(|last| last.state.status == Status::Waiting) {
+                let step = last.state.steps().iter().find(|step| step.phase == Phase::Waiting);
+                let path = step.map(|step| step.path.clone()).unwrap_or_else(Path::root);
+                let answer = new.last().and_then(|message| message.get("content")).cloned().unwrap_or_default();
+                engine.post(last.id, Wish::Answer { path, value: answer, by: "case".into() }).await?;
+                let plan = plan.clone();
+                return Ok(engine.resume(last.id, async |_| Ok(plan)).await?.drive().await);
+            }
+            let before = outcomes.last().map(|last| present(&plan, &last.state, &last.env).result);
+            let before = before.and_then(|result| result.get("messages")?.as_list().map(<[Value]>::to_vec));
+            let messages: Vec<Value> = before.unwrap_or_default().into_iter().chain(new).collect();
+            let start = Start {
+                plan: plan.clone(),
+                bundle: Hash::of(b"case"),
+                inputs: Value::map([("messages", Value::list(messages))]),
+                owner: "local".into(),
+                agent: None,
+                limits: limits.clone(),
+                depth: 0,
+                keep: None,
+                id: None,
+            };
+            Ok(engine.start(start)?.drive().await)
+        };
+        let ended: Result<Outcome, StepError> =
+            agents.clock.block_on(work).ok_or_else(|| "the run never ends".to_owned())?;
+        outcomes.push(ended.map_err(|error| format!("the run does not start: {error}"))?);
+    }
+    Ok(outcomes)
+}
+
+/// What a user says in a turn: a text, a message, messages, or an object with some.
+fn messages(turn: &Value) -> Vec<Value> {
+    match turn {
+        Value::List(messages) => messages.iter().flat_map(messages_of).collect(),
+        other => messages_of(other),
+    }
+}
+
+fn messages_of(turn: &Value) -> Vec<Value> {
+    let user = |text: &Value| Value::map([("role", Value::from("user")), ("content", text.clone())]);
+    match (turn.get("messages").and_then(Value::as_list), turn.get("role"), turn) {
+        (Some(messages), ..) => messages.to_vec(),
+        (_, Some(_), message) => vec![message.clone()],
+        (_, _, text @ Value::String(_)) => vec![user(text)],
+        _ => {
+            ["message", "content", "user", "input"].iter().find_map(|key| turn.get(key)).map(user).into_iter().collect()
+        }
+    }
 }
 
 /// Compares what checking says of a definition that is not run.
@@ -153,7 +232,11 @@ struct Facts<'a> {
     agents: &'a Agents,
 }
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
+    fn new(plan: &Plan, outcome: &'a Outcome, agents: &'a Agents) -> Facts<'a> {
+        Facts { result: present(plan, &outcome.state, &outcome.env).result, outcome, agents }
+    }
+
     fn of(&self, key: &str) -> Option<Value> {
         if let Some(node) = key.strip_prefix("router_tool_enum_for_") {
             return Some(self.agents.router_enum(node));

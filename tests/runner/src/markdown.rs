@@ -334,7 +334,9 @@ impl Scripted {
         }
         let Some(schema) = &request.schema else { return Ok(render::text(&answer, render::Style::Json)) };
         let read = |value: &Value| serde_json::from_str::<serde_json::Value>(&render::json(value)).unwrap_or_default();
-        if !jsonschema::is_valid(&read(schema), &read(&answer)) {
+        let schema = jsonschema::validator_for(&read(schema))
+            .map_err(|error| StepError::new(Code::SchemaInvalid, error.to_string()))?;
+        if !schema.is_valid(&read(&answer)) {
             return Err(StepError::new(Code::ModelNotJson, "the answer does not match the schema"));
         }
         Ok(render::json(&answer))

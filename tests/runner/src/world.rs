@@ -144,21 +144,61 @@ impl Model for World {
 impl Http for World {
     fn send<'a>(&'a self, request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
         Box::pin(async move {
-            self.state().trace.requests.push(request.clone());
-            let url = request.url.names_only();
-            let mocks = self.case.get("mock_http").and_then(Value::as_list).unwrap_or_default();
-            let fits = |mock: &&Value| {
-                let mock_url = mock.get("url").and_then(Value::as_str).unwrap_or("*");
-                let method = mock.get("method").and_then(Value::as_str);
-                (mock_url == "*" || mock_url == url) && method.is_none_or(|method| method == request.method)
-            };
-            let Some(mock) = mocks.iter().find(fits) else {
-                return Err(StepError::new(Code::HttpFailed, "fetch failed"));
-            };
-            let status = mock.get("status").and_then(Value::as_i64).unwrap_or(200);
-            let body = mock.get("body").and_then(Value::as_str).unwrap_or_default().to_owned();
-            Ok(HttpReply { status: u16::try_from(status).unwrap_or(0), headers: Vec::new(), body })
+            let mut request = request.clone();
+            for _ in 0..REDIRECTS {
+                let reply = self.reply(&request)?;
+                match redirected(&request, &reply) {
+                    Some(next) => request = next,
+                    None => return Ok(reply),
+                }
+            }
+            Err(StepError::new(Code::HttpFailed, "fetch failed"))
         })
+    }
+}
+
+/// Redirects that are followed.
+const REDIRECTS: usize = 20;
+
+/// Where a reply leads, as `fetch` follows it.
+fn redirected(request: &HttpRequest, reply: &HttpReply) -> Option<HttpRequest> {
+    let (_, location) = reply.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"))?;
+    let from = request.url.names_only();
+    let origin = from.match_indices('/').nth(2).map_or(from.as_str(), |(at, _)| &from[..at]);
+    let url = if location.starts_with('/') { format!("{origin}{location}") } else { location.clone() };
+    let changes = match reply.status {
+        301 | 302 => request.method == "POST",
+        303 => true,
+        307 | 308 => false,
+        _ => return None,
+    };
+    let mut next = HttpRequest { url: url.as_str().into(), ..request.clone() };
+    if changes {
+        next.method = "GET".into();
+        next.body = None;
+        next.headers.retain(|(name, _)| !name.to_lowercase().starts_with("content-"));
+    }
+    Some(next)
+}
+
+impl World {
+    fn reply(&self, request: &HttpRequest) -> Result<HttpReply, StepError> {
+        self.state().trace.requests.push(request.clone());
+        let url = request.url.names_only();
+        let mocks = self.case.get("mock_http").and_then(Value::as_list).unwrap_or_default();
+        let fits = |mock: &&Value| {
+            let mock_url = mock.get("url").and_then(Value::as_str).unwrap_or("*");
+            let method = mock.get("method").and_then(Value::as_str);
+            (mock_url == "*" || mock_url == url) && method.is_none_or(|method| method == request.method)
+        };
+        let Some(mock) = mocks.iter().find(fits) else {
+            return Err(StepError::new(Code::HttpFailed, "fetch failed"));
+        };
+        let status = mock.get("status").and_then(Value::as_i64).unwrap_or(200);
+        let body = mock.get("body").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let headers = mock.get("headers").and_then(Value::as_map).into_iter().flat_map(|map| map.iter());
+        let headers = headers.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.to_owned())));
+        Ok(HttpReply { status: u16::try_from(status).unwrap_or(0), headers: headers.collect(), body })
     }
 }
 

@@ -137,7 +137,7 @@ impl<'a> Repairer<'a> {
         match self.peek() {
             Some('{') => self.map(depth),
             Some('[') => self.list(depth),
-            Some(quote @ ('"' | '\'')) => Some(self.string(quote).into()),
+            Some(quote) if is_quote(quote) => Some(self.string(quote).into()),
             _ => self.word(),
         }
     }
@@ -154,7 +154,7 @@ impl<'a> Repairer<'a> {
                 return Some(map.into());
             }
             let key = match self.peek() {
-                Some(quote @ ('"' | '\'')) => self.string(quote),
+                Some(quote) if is_quote(quote) => self.string(quote),
                 _ => self.bare(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-'))?.to_owned(),
             };
             self.blank();
@@ -171,7 +171,7 @@ impl<'a> Repairer<'a> {
             };
             map.insert(key.into(), value);
             self.blank();
-            if !matches!(self.peek(), None | Some(',' | '}' | '"' | '\'')) {
+            if !self.peek().is_none_or(|next| matches!(next, ',' | '}') || is_quote(next)) {
                 return None;
             }
         }
@@ -196,8 +196,8 @@ impl<'a> Repairer<'a> {
         }
     }
 
-    /// A string. A quote ends it only where a string can end: before `,`, `:`, a closing bracket or the end, so that
-    /// unescaped quotes inside survive.
+    /// A string. A quote ends it only where a string can end: before `,`, `:`, a closing bracket, the next string or the
+    /// end, so that unescaped quotes inside survive.
     fn string(&mut self, quote: char) -> String {
         self.take(quote);
         let mut out = String::new();
@@ -205,7 +205,7 @@ impl<'a> Repairer<'a> {
             self.at += c.len_utf8();
             if c == '\\' {
                 self.escape(&mut out);
-            } else if c == quote && self.ends_string() {
+            } else if closes(quote, c) && self.ends_string() {
                 return out;
             } else {
                 out.push(c);
@@ -215,7 +215,9 @@ impl<'a> Repairer<'a> {
     }
 
     fn ends_string(&self) -> bool {
-        matches!(self.rest().trim_start().chars().next(), None | Some(',' | ':' | '}' | ']'))
+        // Another quotation mark begins the next text, to which only a comma is missing.
+        let next = self.rest().trim_start().chars().next();
+        next.is_none_or(|next| matches!(next, ',' | ':' | '}' | ']') || is_quote(next))
     }
 
     fn escape(&mut self, out: &mut String) {
@@ -248,13 +250,36 @@ impl<'a> Repairer<'a> {
 
     /// A literal, a number, or a bare word, which is read as text.
     fn word(&mut self) -> Option<Value> {
-        let word = self.bare(|c| !matches!(c, ',' | ':' | '{' | '}' | '[' | ']' | '"' | '\'' | '\n'))?.trim_end();
+        let start = self.at;
+        let word = self.bare(|c| !matches!(c, ',' | ':' | '{' | '}' | '[' | ']' | '"' | '\'' | '\n'))?;
+        let word = word.find("//").into_iter().chain(word.find("/*")).min().map_or(word, |end| &word[..end]);
+        // A number ends at a blank; behind it only a comma is missing.
+        let first = word.split_whitespace().next().unwrap_or_default();
+        let word = if Number::parse(first).is_some() { first } else { word.trim_end() };
+        if word.is_empty() {
+            return None;
+        }
+        self.at = start + word.len();
         Some(match word {
             "null" | "undefined" | "None" => Value::Null,
             "true" | "True" => Value::Bool(true),
             "false" | "False" => Value::Bool(false),
             _ => Number::parse(word).map_or_else(|| word.into(), Value::Number),
         })
+    }
+}
+
+/// Whether a character is a quotation mark, as keyboards and word processors write them.
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '\'' | '`' | '\u{b4}' | '\u{2018}' | '\u{2019}' | '\u{201c}' | '\u{201d}')
+}
+
+/// Whether `c` may end what `quote` began. A plain mark ends with itself; the others with any of their kind.
+fn closes(quote: char, c: char) -> bool {
+    let is_double = |c| matches!(c, '"' | '\u{201c}' | '\u{201d}');
+    match quote {
+        '"' | '\'' => c == quote,
+        quote => is_quote(c) && is_double(c) == is_double(quote),
     }
 }
 
@@ -277,6 +302,10 @@ mod tests {
             ("{oops", Some("{\"oops\":null}")),
             ("{\"q\":\"say \"hi\"\nnow\",\"n\":1}", Some("{\"q\":\"say \\\"hi\\\"\\nnow\",\"n\":1}")),
             ("{\"a\": undefined, /* c */ \"b\": [1, 2", Some("{\"a\":null,\"b\":[1,2]}")),
+            ("{\"a\":\"b\" \"c\":\"d\"}", Some("{\"a\":\"b\",\"c\":\"d\"}")),
+            ("[1 2 3]", Some("[1,2,3]")),
+            ("{\"a\":1 // x\n}", Some("{\"a\":1}")),
+            ("{\u{201c}a\u{201d}:`b`}", Some("{\"a\":\"b\"}")),
             ("null", Some("null")),
             ("", None),
         ];

@@ -35,7 +35,7 @@ fn part(source: &str, has_secret_variable: bool) -> Part {
     let name: Arc<str> = match segments.next() {
         Some(Segment::Field(name)) => name,
         // The variables are no list, so a number in brackets names none of them.
-        Some(Segment::Index(_)) | None => {
+        Some(Segment::Index(_) | Segment::Key(_)) | None => {
             return Part::Ref(Ref { name: "".into(), path: vec![Segment::Index(-1)], source: source.into() });
         }
     };

@@ -23,7 +23,9 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     let text: Value = said.map_or("", |message| message.content.as_str()).into();
     let trace = trace(machine, state);
     let next = env.vars.get("answer").and_then(|answer| answer.get("next")).cloned().unwrap_or_default();
-    let reason = end_reason(machine, trace.last().map(|(node, _)| *node), state, &next);
+    let executed = env.vars.get("executed").and_then(Value::as_list).and_then(<[Value]>::last);
+    let tool = executed.and_then(|output| output.get("tool")).cloned().unwrap_or_default();
+    let reason = end_reason(machine, trace.last().map(|(node, _)| *node), state, (&next, &tool));
     let names = trace.iter().map(|(node, _)| node.title.as_str().into()).collect();
     let mut result = Map::from_iter([
         ("messages".into(), Value::list(thread.messages().iter().map(message).collect())),
@@ -49,6 +51,11 @@ fn trace<'a>(machine: &'a Machine, state: &'a RunState) -> Vec<(&'a Step, &'a St
         .collect()
 }
 
+/// Whether an edge is taken by this name.
+fn is_named(edge: &Edge, name: &Value) -> bool {
+    matches!(&edge.condition, Some(Expr::Equals(_, right)) if name.as_str().is_some() && **right == Expr::Constant(name.clone()))
+}
+
 fn holds(edge: &Edge) -> bool {
     edge.condition == Some(Expr::Constant(true.into()))
 }
@@ -59,7 +66,13 @@ fn visited(path: &Path) -> Option<&str> {
     visit.bytes().all(|b| b.is_ascii_digit()).then_some(key)
 }
 
-fn end_reason(machine: &Machine, last: Option<&Step>, state: &RunState, next: &Value) -> Option<&'static str> {
+/// Why a run ended: `next` is where the last agent wanted to go, `tool` the last tool that was called.
+fn end_reason(
+    machine: &Machine,
+    last: Option<&Step>,
+    state: &RunState,
+    (next, tool): (&Value, &Value),
+) -> Option<&'static str> {
     match (state.status, state.error.as_ref().map(|error| error.code)) {
         (Status::TimedOut, _) => return Some("timeout"),
         (Status::Waiting, _) => return Some("handoff"),
@@ -71,9 +84,11 @@ fn end_reason(machine: &Machine, last: Option<&Step>, state: &RunState, next: &V
         return Some("END");
     }
     let index = last.and_then(|last| machine.nodes.iter().position(|node| node.key == last.key))?;
-    // An edge without a condition is ours and stands for "no edge"; an ALWAYS edge has one that always holds.
-    let is_always = machine.edges.iter().any(|edge| edge.from == index && edge.to.is_none() && holds(edge));
-    Some(if is_always { "always_end" } else { "no_edge" })
+    let mut ends = machine.edges.iter().filter(|edge| edge.from == index && edge.to.is_none());
+    if ends.clone().any(|edge| is_named(edge, next) || is_named(edge, tool)) {
+        return Some("END");
+    }
+    Some(if ends.any(holds) { "always_end" } else { "no_edge" })
 }
 
 /// Two nodes that the end of the trace goes back and forth between.

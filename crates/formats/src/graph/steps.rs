@@ -185,9 +185,13 @@ fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
             }));
         }
         NodeType::Person => edges.push(edge(Some(graph.entry), Some(Expr::Constant(true.into())))),
-        NodeType::Agent => {}
+        NodeType::Agent => {
+            // No edge of the definition: the conversation ends by itself, unless the agent wanted to go somewhere.
+            let knows = Expr::Equals(Box::new(output("lost")), Box::new(Expr::Constant(false.into())));
+            edges.push(edge(None, Some(knows)));
+            return edges;
+        }
     }
-    // No edge of the definition: the conversation ends by itself.
     edges.push(edge(None, None));
     edges
 }

@@ -182,7 +182,7 @@ impl Compiler<'_> {
             self.attribute_error(action, "until", "is required: nothing ends the loop", text).help =
                 Some("write until={$.index === 3}, or another condition that becomes true".into());
         }
-        let until = action.get("until").and_then(|_| self.value_attribute(action, "until", &own, text));
+        let until = action.get("until").and_then(|_| self.condition_attribute(action, "until", &own, text));
         let max = self.most(action, &own, text);
         let provided = self.provide(action, &own, text);
         let (inner, provided) = self.inner(names, name, Meaning::Helper, provided, text);
@@ -256,7 +256,7 @@ impl Compiler<'_> {
             let built = self.scope(nodes, text, inner.clone(), false);
             let Provided { provide, scripts, .. } = provided.clone()?;
             let scoped = Scoped { body: built.phases, provide, sees: Vec::new(), gives: built.gives, helper: None };
-            Some(Step { scripts, ..Step::new(Key::named(key)?, Kind::Scoped(scoped)) })
+            Some(Step { scripts, ..Step::new(Key::nth(key, 1), Kind::Scoped(scoped)) })
         };
         let then = arm(&kept, "then");
         let otherwise = match otherwise {

@@ -72,7 +72,7 @@ pub(super) struct Source {
 
 /// The names that an expression uses and does not make itself.
 #[derive(Default)]
-struct Free {
+pub(super) struct Free {
     /// Variables.
     read: Vec<Arc<str>>,
     /// Names with a value that is known.
@@ -99,6 +99,18 @@ pub(super) enum Compiled {
 }
 
 impl Source {
+    /// A value that is known.
+    pub(super) fn of(value: Value) -> Source {
+        Source {
+            js: flowloom_core::render::json(&value),
+            native: Some(Js::Literal(value)),
+            names: Vec::new(),
+            has_markdown: false,
+            place: Arc::default(),
+            span: Span::default(),
+        }
+    }
+
     /// The value, if it depends on nothing.
     pub(super) fn constant(&self) -> Option<Value> {
         let native = self.native.as_ref().filter(|_| self.names.is_empty())?;
@@ -192,7 +204,7 @@ impl Compiler<'_> {
     }
 
     /// Reports what is not allowed, and gives the names that the expression uses.
-    fn names_of(&mut self, text: &Text<'_>, seen: &Seen, names: &Names) -> Option<Free> {
+    pub(super) fn names_of(&mut self, text: &Text<'_>, seen: &Seen, names: &Names) -> Option<Free> {
         for finding in &seen.findings {
             self.finding(text, finding);
         }

@@ -12,6 +12,7 @@ use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 
 use super::actions::{Action, Given};
+use super::check::Seen;
 use super::expression::{Chunk, Compiled, Source, joined, template};
 use super::frontmatter::System;
 use super::parse::Text;
@@ -63,7 +64,7 @@ impl Compiler<'_> {
         }
         let role = self.text_attribute(action, "role", &names, text, scripts);
         let (options, computed) = self.options(action, &names, text, scripts)?;
-        let schema = if is_object { Some(self.schema(action, text)?) } else { None };
+        let schema = if is_object { Some(self.schema(action, &names, text)?) } else { None };
         let tools = if is_object { Vec::new() } else { self.tools(action, &names, text)? };
         let generate = Generate {
             model: Some(model?),
@@ -143,6 +144,20 @@ impl Compiler<'_> {
         None
     }
 
+    /// A condition; a text in quotes is as true as JavaScript finds it.
+    pub(super) fn condition_attribute(
+        &mut self,
+        action: &Action<'_>,
+        name: &str,
+        names: &Names,
+        text: &Text<'_>,
+    ) -> Option<Source> {
+        match action.get(name).map(|attribute| &attribute.value) {
+            Some(Given::Text(literal)) => Some(Source::of((*literal).into())),
+            _ => self.value_attribute(action, name, names, text),
+        }
+    }
+
     /// The options, and those that are computed.
     fn options(
         &mut self,
@@ -165,13 +180,17 @@ impl Compiler<'_> {
             match source.constant() {
                 Some(Value::Bool(true)) => {}
                 Some(Value::Bool(false)) => options.stream = Some(false),
-                None if computed.is_none() => {
+                None if !matches!(computed, Some(Expr::Script(_))) => {
                     let Expr::Js(js) = source.into_expr(&mut self.slots, scripts) else {
                         self.attribute_error(action, "stream", "must be true or false", text);
                         return None;
                     };
+                    let given = computed.iter().filter_map(|given| match given {
+                        Expr::Js(given) => Some(Property::Spread((**given).clone())),
+                        _ => None,
+                    });
                     let stream = Property::Pair(Js::Literal("stream".into()), (*js).clone());
-                    computed = Some(Expr::Js(Arc::new(Js::Object(vec![stream]))));
+                    computed = Some(Expr::Js(Arc::new(Js::Object(given.chain([stream]).collect()))));
                 }
                 _ => {
                     self.attribute_error(action, "stream", "must be true or false", text);
@@ -220,7 +239,7 @@ impl Compiler<'_> {
     }
 
     /// The JSON Schema of the answer.
-    fn schema(&mut self, action: &Action<'_>, text: &Text<'_>) -> Option<Value> {
+    fn schema(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<Value> {
         let output = match action.get("output").map(|attribute| &attribute.value) {
             None => "object",
             Some(Given::Text(output @ ("object" | "array" | "enum" | "no-schema"))) => output,
@@ -232,9 +251,9 @@ impl Compiler<'_> {
         let read = match output {
             "no-schema" => return Some(Value::map::<&str>([])),
             "enum" if action.get("enum").is_some() => {
-                schema::one_of(self.schema_attribute(action, "enum", text, true)?)
+                schema::one_of(self.schema_attribute(action, "enum", (names, text), true)?)
             }
-            _ => self.schema_attribute(action, "schema", text, false)?,
+            _ => self.schema_attribute(action, "schema", (names, text), false)?,
         };
         let read = match output {
             "array" => Value::map([("type", Value::from("array")), ("items", read)]),
@@ -247,7 +266,13 @@ impl Compiler<'_> {
         Some(schema::named(read, literal("schemaName"), literal("schemaDescription")))
     }
 
-    fn schema_attribute(&mut self, action: &Action<'_>, name: &str, text: &Text<'_>, is_list: bool) -> Option<Value> {
+    fn schema_attribute(
+        &mut self,
+        action: &Action<'_>,
+        name: &str,
+        (names, text): (&Names, &Text<'_>),
+        is_list: bool,
+    ) -> Option<Value> {
         let expression = match action.get(name).map(|attribute| &attribute.value) {
             Some(Given::Expression(expression)) => expression,
             given => {
@@ -259,6 +284,7 @@ impl Compiler<'_> {
         };
         let allocator = Allocator::default();
         let parsed = self.read(expression, &allocator)?;
+        self.names_of(expression, &Seen::of(&parsed, &[]), names)?;
         let data = self.frontmatter.data.clone();
         let find = |name: &str| data.iter().find(|(key, ..)| key == name).map(|(_, value, _)| value.clone());
         let reader = Reader { data: &find };

@@ -7,6 +7,7 @@
 mod actions;
 mod build;
 mod check;
+mod combine;
 mod expression;
 mod frontmatter;
 mod generate;

@@ -212,7 +212,10 @@ impl Native<'_> {
 fn is_exact(js: &Js, is_result: bool) -> bool {
     match js {
         Js::List(items) => {
-            is_result && items.iter().all(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_exact(js, true)))
+            is_result
+                // A list of texts in Markdown is such a text itself, which only the interpreter knows of it.
+                && !items.iter().any(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_markdown(js)))
+                && items.iter().all(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_exact(js, true)))
         }
         Js::Object(properties) => {
             is_result
@@ -233,6 +236,17 @@ fn is_exact(js: &Js, is_result: bool) -> bool {
         }
         Js::Template(parts) => parts.iter().all(|part| is_exact(part, false)),
         Js::Literal(_) | Js::Undefined | Js::Special(_) | Js::Name(_) | Js::Markdown(_) | Js::Placed(..) => true,
+    }
+}
+
+/// Whether the value may be a text in Markdown.
+fn is_markdown(js: &Js) -> bool {
+    match js {
+        Js::Markdown(_) => true,
+        Js::Choice(parts) => is_markdown(&parts[1]) || is_markdown(&parts[2]),
+        Js::Logic(_, left, right) => is_markdown(left) || is_markdown(right),
+        Js::List(items) => items.iter().any(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_markdown(js))),
+        _ => false,
     }
 }
 

@@ -125,7 +125,16 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
     };
     let options = ParseOptions { constructs, mdx_expression_parse: Some(Box::new(hook)), ..ParseOptions::default() };
     match to_mdast(text.text, &options) {
-        Ok(Node::Root(root)) => Some(root.children),
+        Ok(Node::Root(root)) => match unfinished(&root.children, text.text) {
+            None => Some(root.children),
+            Some(at) => {
+                let span = text.span(at, at + 1);
+                let diagnostic = problems.error(Code::MdxSyntax, span, "a tag begins here and does not end");
+                diagnostic.file = text.file.to_owned();
+                diagnostic.help = Some("end it with > or />, or write \\< for a sign that is only text".into());
+                None
+            }
+        },
         Ok(_) => None,
         Err(message) => {
             let at = match message.place.as_deref() {
@@ -142,6 +151,27 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
             None
         }
     }
+}
+
+/// Where the parser took the beginning of a tag for text, because its paragraph ended in it.
+fn unfinished(nodes: &[Node], text: &str) -> Option<usize> {
+    let in_text = |node: &Node| {
+        let (Node::Text(_), Some(position)) = (node, node.position()) else { return None };
+        let (start, end) = (position.start.offset, position.end.offset);
+        let source = text.get(start..end)?;
+        source
+            .match_indices('<')
+            .map(|(at, _)| at)
+            .find(|at| {
+                let escapes = source[..*at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+                let rest = &source[at + 1..];
+                // A sign with a blank behind it is only a sign.
+                let is_sign = rest.starts_with(char::is_whitespace) && !rest.trim().is_empty();
+                escapes % 2 == 0 && !is_sign
+            })
+            .map(|at| start + at)
+    };
+    nodes.iter().find_map(|node| in_text(node).or_else(|| unfinished(node.children()?, text)))
 }
 
 /// The parser's message without the parts that only its authors understand.

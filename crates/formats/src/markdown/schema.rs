@@ -5,6 +5,7 @@ use flowloom_core::value::{Map, Number, Value};
 use oxc_ast::ast::{Argument, ArrayExpressionElement, Expression, ObjectPropertyKind, UnaryOperator};
 use oxc_span::GetSpan;
 
+use super::combine;
 use super::native::static_key;
 
 /// A schema that cannot be understood: where, and why.
@@ -22,10 +23,10 @@ struct Built {
     is_optional: bool,
 }
 
-const METHODS: &str = "string, number, boolean, array, object, enum, literal, union, record, null, any, and after them \
+const METHODS: &str = "string, number, boolean, array, object, enum, literal, union, tuple, record, date, null, any, and after them \
                        optional, nullable, nullish, describe, default, int, positive, nonnegative, negative, min, max, \
                        gt, gte, lt, lte, multipleOf, length, nonempty, email, url, uuid, datetime, date, regex, \
-                       strict, passthrough";
+                       startsWith, endsWith, includes, array, or, extend, merge, pick, omit, partial, strict, passthrough";
 
 /// Reads schemas; `data` gives the constants that they may name.
 pub(super) struct Reader<'d> {
@@ -100,8 +101,7 @@ impl Reader<'_> {
         let name = member.property.name.as_str();
         let arguments: Vec<&Expression<'_>> = call.arguments.iter().filter_map(Argument::as_expression).collect();
         if is_builder(&member.object) {
-            let schema = self.base(name, &arguments, expression)?;
-            return Ok(Built { schema, is_optional: false });
+            return self.base(name, &arguments, expression);
         }
         let mut built = self.built(&member.object)?;
         self.refine(name, &arguments, &mut built, expression)?;
@@ -109,7 +109,27 @@ impl Reader<'_> {
     }
 
     /// `$.z.name(…)`.
-    fn base(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> Read<Map> {
+    fn base(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> Read<Built> {
+        if let ("optional" | "nullable" | "nullish", Some(inner)) = (name, arguments.first()) {
+            let mut built = self.built(inner)?;
+            self.refine(name, &[], &mut built, at)?;
+            return Ok(built);
+        }
+        let mut schema = self.plain(name, arguments, at)?;
+        // What a schema is told beside its parts.
+        let beside = arguments.last().filter(|_| name != "object" || arguments.len() > 1);
+        if let Some(told @ Expression::ObjectExpression(_)) = beside
+            && let Ok(told) = self.constant(told)
+            && let Some(description) = told.get("description").filter(|told| told.as_str().is_some())
+        {
+            schema.insert("description".into(), description.clone());
+        }
+        // A field that may be anything may be missing too.
+        Ok(Built { schema, is_optional: matches!(name, "any" | "unknown") })
+    }
+
+    /// A schema without what is said of it.
+    fn plain(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> Read<Map> {
         let first = || arguments.first().copied().ok_or_else(|| wrong(at, &format!("{name}() needs an argument")));
         let plain = |kind: &str| Ok(Map::from_iter([("type".into(), kind.into())]));
         match name {
@@ -139,16 +159,17 @@ impl Reader<'_> {
                 };
                 Ok(Map::from_iter([("type".into(), kind.into()), ("const".into(), value)]))
             }
-            "union" => {
-                let Expression::ArrayExpression(list) = first()? else {
-                    return Err(wrong(at, "union() needs a list of schemas"));
+            "date" => Ok(Map::from_iter([("type".into(), "string".into()), ("format".into(), "date-time".into())])),
+            "union" | "discriminatedUnion" | "tuple" => {
+                let Some(Expression::ArrayExpression(list)) = arguments.last().copied() else {
+                    return Err(wrong(at, &format!("{name}() needs a list of schemas")));
                 };
                 let member = |element: &ArrayExpressionElement<'_>| match element.as_expression() {
-                    Some(member) => Ok(Value::from(self.built(member)?.schema)),
-                    None => Err(wrong(at, "union() needs a list of schemas")),
+                    Some(member) => Ok(self.built(member)?.schema),
+                    None => Err(wrong(at, &format!("{name}() needs a list of schemas"))),
                 };
-                let members = list.elements.iter().map(member).collect::<Read<_>>()?;
-                Ok(Map::from_iter([("anyOf".into(), Value::list(members))]))
+                let members = list.elements.iter().map(member).collect::<Read<Vec<Map>>>()?;
+                Ok(if name == "tuple" { combine::tuple(members) } else { combine::union(members) })
             }
             "record" => {
                 let values = arguments.last().copied().ok_or_else(|| wrong(at, "record() needs a schema"))?;
@@ -187,15 +208,18 @@ impl Reader<'_> {
             self.constant(first)
         };
         let kind = built.schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if self.wrap(name, &kind, arguments, &mut built.schema, at)? {
+            return Ok(());
+        }
         let mut set = |key: &str, value: Value| {
             built.schema.insert(key.into(), value);
         };
         match (name, kind.as_str()) {
             ("optional", _) => built.is_optional = true,
-            ("nullable", _) => nullable(&mut built.schema),
+            ("nullable", _) => combine::nullable(&mut built.schema),
             ("nullish", _) => {
                 built.is_optional = true;
-                nullable(&mut built.schema);
+                combine::nullable(&mut built.schema);
             }
             ("default", _) => {
                 set("default", first()?);
@@ -203,7 +227,10 @@ impl Reader<'_> {
             }
             ("describe", _) => set("description", first()?),
             ("int", _) => set("type", "integer".into()),
-            ("finite" | "safe" | "trim", _) => {}
+            ("finite" | "safe" | "trim" | "toLowerCase" | "toUpperCase" | "readonly" | "brand", _) => {}
+            ("startsWith", "string") => set("pattern", format!("^{}", escaped(&first()?)).into()),
+            ("endsWith", "string") => set("pattern", format!("{}$", escaped(&first()?)).into()),
+            ("includes", "string") => set("pattern", escaped(&first()?).into()),
             ("positive", _) => set("exclusiveMinimum", 0.into()),
             ("nonnegative", _) => set("minimum", 0.into()),
             ("negative", _) => set("exclusiveMaximum", 0.into()),
@@ -232,7 +259,7 @@ impl Reader<'_> {
                 Some(Expression::RegExpLiteral(regex)) => set("pattern", regex.regex.pattern.text.as_str().into()),
                 _ => return Err(wrong(at, "regex() needs a regular expression: /…/")),
             },
-            ("strict", "object") => set("additionalProperties", false.into()),
+            ("strict" | "strip", "object") => set("additionalProperties", false.into()),
             ("passthrough", "object") => set("additionalProperties", true.into()),
             _ => return Err(wrong(at, &format!("a schema has no {name}() here; it has {METHODS}"))),
         }
@@ -240,18 +267,43 @@ impl Reader<'_> {
     }
 }
 
-/// Lets a schema be `null` as well.
-fn nullable(schema: &mut Map) {
-    match schema.get("type").cloned() {
-        Some(Value::String(kind)) if !schema.contains_key("enum") && !schema.contains_key("const") => {
-            schema.insert("type".into(), Value::list(vec![Value::String(kind), "null".into()]));
+impl Reader<'_> {
+    /// What makes another schema of a schema; `false` if `name` is something else.
+    fn wrap(
+        &self,
+        name: &str,
+        kind: &str,
+        arguments: &[&Expression<'_>],
+        schema: &mut Map,
+        at: &Expression<'_>,
+    ) -> Read<bool> {
+        let first = || arguments.first().copied().ok_or_else(|| wrong(at, &format!("{name}() needs an argument")));
+        match (name, kind) {
+            ("array", _) => {
+                let items = std::mem::take(schema);
+                *schema = Map::from_iter([("type".into(), "array".into()), ("items".into(), items.into())]);
+            }
+            ("or", _) => *schema = combine::union(vec![std::mem::take(schema), self.built(first()?)?.schema]),
+            ("extend", "object") => combine::extend(schema, &self.object(first()?)?),
+            ("merge", "object") => combine::extend(schema, &self.built(first()?)?.schema),
+            ("pick" | "omit", "object") => combine::select(schema, &self.constant(first()?)?, name == "pick"),
+            ("partial", "object") => drop(schema.shift_remove("required")),
+            _ => return Ok(false),
         }
-        _ => {
-            let null = Value::map([("type", Value::from("null"))]);
-            let inner = std::mem::take(schema);
-            schema.insert("anyOf".into(), Value::list(vec![inner.into(), null]));
-        }
+        Ok(true)
     }
+}
+
+/// A text as a pattern that only it matches.
+fn escaped(text: &Value) -> String {
+    let mut out = String::new();
+    for c in text.as_str().unwrap_or_default().chars() {
+        if c.is_ascii() && !c.is_ascii_alphanumeric() {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
 }
 
 /// Whether an expression is `$.z`, or a helper of that name.

@@ -99,11 +99,19 @@ impl Compiler<'_> {
         let mut siblings = Siblings::default();
         let nodes = rows.iter().zip(needs).map(|(row, needs)| node_of(row, needs, &mut siblings)).collect();
         let dag = Step { span, ..Step::new(Key::nth("nodes", 1), Kind::Dag(Dag { nodes, fails: true })) };
-        let root = Kind::Sequence(vec![
+        // What nodes of a dag assign is theirs alone, and what triggers give is known before any of them runs.
+        let started = rows.iter().filter_map(|row| Some((row.id, row.block.as_ref()?)));
+        let triggers: Vec<_> =
+            started.filter(|(_, block)| block.is_trigger()).map(|(id, block)| triggered(id, &block.id)).collect();
+        let mut steps = vec![
             kept("user", "load_user", MemoryOperation::Profile),
             kept("memory", "load_memory", MemoryOperation::All),
-            dag,
-        ]);
+        ];
+        if !triggers.is_empty() {
+            steps.push(Step::new(Key::nth("triggers", 1), Kind::Assign(triggers)));
+        }
+        steps.push(dag);
+        let root = Kind::Sequence(steps);
         Some(Plan {
             format: Format::Pipeline,
             name: name.or_else(|| id.clone()).unwrap_or_else(|| file.to_owned()),
@@ -250,7 +258,9 @@ impl Compiler<'_> {
             return;
         };
         let field = reference.path.first().and_then(|segment| match segment {
-            flowloom_core::template::Segment::Field(field) => Some(field),
+            flowloom_core::template::Segment::Field(field) | flowloom_core::template::Segment::Key(field) => {
+                Some(field)
+            }
             flowloom_core::template::Segment::Index(_) => None,
         });
         let given = target.block.as_ref().map(Definition::output_fields).unwrap_or_default();
@@ -276,14 +286,16 @@ fn kept(variable: &str, key: &str, operation: MemoryOperation) -> Step {
     Step { writes: vec![Write::to(variable)], ..Step::new(key, Kind::Memory(memory)) }
 }
 
+/// What a trigger gives.
+fn triggered(node: &str, block: &str) -> Assignment {
+    let value = Value::map([("status", "triggered".into()), ("trigger_type", Value::from(block))]);
+    Assignment { name: Template::literal(node), value: Data::Constant(value), only_if_falsy: false }
+}
+
 fn node_of(row: &Row<'_>, needs: Vec<usize>, siblings: &mut Siblings) -> DagNode {
     let inputs = Data::Map(row.inputs.iter().map(|(name, data, _)| (name.as_str().into(), data.clone())).collect());
     let kind = match &row.block {
-        Some(block) if block.is_trigger() => {
-            let started = [("status", "triggered".into()), ("trigger_type", Value::from(block.id.as_str()))];
-            let value = Data::Constant(Value::map(started));
-            Kind::Assign(vec![Assignment { name: Template::literal(row.id), value, only_if_falsy: false }])
-        }
+        Some(block) if block.is_trigger() => Kind::Assign(vec![triggered(row.id, &block.id)]),
         Some(block) => Kind::Block(block.step(inputs)),
         None => Kind::Assign(Vec::new()),
     };

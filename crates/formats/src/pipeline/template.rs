@@ -57,7 +57,7 @@ fn reference(text: &str) -> Option<(Part, &str)> {
     if let ("secret", [secret]) = (name, fields.as_slice()) {
         return Some((Part::Secret((*secret).into()), rest));
     }
-    let path = fields.into_iter().map(|field| Segment::Field(field.into())).collect();
+    let path = fields.into_iter().map(|field| Segment::Key(field.into())).collect();
     let source = text[..text.len() - rest.len()].into();
     Some((Part::Ref(Ref { name: name.into(), path, source }), rest))
 }

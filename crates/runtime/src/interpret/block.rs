@@ -12,7 +12,7 @@ use crate::schema::complaints;
 
 /// How inputs become text in a prompt: what is not text is JSON, and what is not an input stays as it is written.
 pub(super) const PROMPT_RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::Json, keeps_type: false };
+    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::PythonJson, keeps_type: false };
 
 /// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text
 /// where text is wanted, and missing ones take their default (docs/formats/pipeline.md).
@@ -54,7 +54,7 @@ fn fit(value: &Value, property: &Value) -> Value {
             "false" | "False" => false.into(),
             _ => value.clone(),
         },
-        ("string", Value::List(_) | Value::Map(_)) => render::json(value).into(),
+        ("string", Value::List(_) | Value::Map(_)) => render::python_json(value).into(),
         ("string", Value::Number(number)) => number.text().into(),
         _ => value.clone(),
     }

@@ -127,7 +127,14 @@ impl Interpreter {
         let mut visits = vec![0u64; machine.nodes.len()];
         let mut current = machine.entry;
         let mut count = 0;
-        while count < machine.max_visits {
+        loop {
+            if count >= machine.max_visits {
+                // Where there is a person, a conversation that gets nowhere is theirs.
+                match machine.resets.first() {
+                    Some(person) => (current, count) = (*person, 0),
+                    None => break,
+                }
+            }
             count += 1;
             let node = &machine.nodes[current];
             visits[current] += 1;

@@ -36,6 +36,7 @@ impl Interpreter {
             let (text, asked) = read_answer(output);
             let text = text.unwrap_or_default();
             let (routes, calls) = split(turn.router.as_ref(), asked);
+            let mut is_lost = false;
             let next = match next(turn.router.as_ref(), routes) {
                 Next::Wrong(wrong, told) if round < retries => {
                     request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });
@@ -46,7 +47,11 @@ impl Interpreter {
                     continue;
                 }
                 Next::To(next) => Some(next),
-                Next::Unsaid | Next::Wrong(..) => None,
+                Next::Unsaid => None,
+                Next::Wrong(..) => {
+                    is_lost = true;
+                    None
+                }
             };
             if let Some(thread) = &turn.generate.thread {
                 new.into_iter().for_each(|message| env.say(thread, message));
@@ -64,6 +69,7 @@ impl Interpreter {
                 ("text", Value::from(text)),
                 ("tool_calls", calls_value(&calls)),
                 ("next", next.map_or(Value::Null, |next| (*next).into())),
+                ("lost", is_lost.into()),
             ]);
             self.finished(place, None)?;
             return Ok(Some(output));

@@ -255,8 +255,6 @@ def execute(job):
     result = function(job["inputs"], context)
     if hasattr(result, "__await__"):
         result = aio.drive(aio.ensure_coroutine(result))
-    if not isinstance(result, dict):
-        raise Refused(f"execute must return a dict, it returned {result if result is None else type(result).__name__}")
     written(result, "the result")
     return {"output": result, "memory": changes(before, context.get("memory"))}
 

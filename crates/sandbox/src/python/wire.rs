@@ -103,7 +103,7 @@ impl Said {
 }
 
 fn reply(done: &Value) -> Option<PythonReply> {
-    let output = done.get("output").filter(|output| output.as_map().is_some())?.clone();
+    let output = done.get("output")?.clone();
     let change = |change: &Value| {
         let [key, value] = change.as_list()? else { return None };
         Some((key.as_str()?.to_owned(), value.as_list()?.first().cloned()))

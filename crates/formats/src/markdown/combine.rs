@@ -1,0 +1,104 @@
+//! JSON Schemas that are made of others, as the library behind `$.z` writes them: as short as they can be said.
+
+use flowloom_core::value::{Map, Value};
+
+/// The type of a schema that says nothing but one of these types, and perhaps what is `beside` it.
+fn primitive<'s>(schema: &'s Map, beside: &[&str]) -> Option<&'s Value> {
+    let kind = schema.get("type")?;
+    let is_one = matches!(kind.as_str(), Some("string" | "number" | "boolean" | "null"));
+    let is_all = schema.keys().all(|key| &**key == "type" || beside.contains(&&**key));
+    (is_one && is_all).then_some(kind)
+}
+
+/// One of several schemas.
+pub(super) fn union(members: Vec<Map>) -> Map {
+    let all = |key: &str| -> Option<Vec<&Value>> {
+        let only = |member: &Map| member.len() == 2 && member.contains_key("type");
+        members.iter().map(|member| member.get(key).filter(|_| only(member))).collect()
+    };
+    let kinds = unique(members.iter().filter_map(|member| member.get("type")));
+    let kind = if let [only] = kinds.as_slice() { only.clone() } else { Value::list(kinds) };
+    let values = match (all("const"), all("enum")) {
+        (Some(values), _) => Some(unique(values.into_iter())),
+        (_, Some(lists)) => Some(unique(lists.iter().filter_map(|list| list.as_list()).flatten())),
+        _ => None,
+    };
+    if let Some(values) = values {
+        return Map::from_iter([("type".into(), kind), ("enum".into(), Value::list(values))]);
+    }
+    if members.iter().all(|member| primitive(member, &[]).is_some()) {
+        return Map::from_iter([("type".into(), kind)]);
+    }
+    Map::from_iter([("anyOf".into(), Value::list(members.into_iter().map(Value::from).collect()))])
+}
+
+fn unique<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<Value> {
+    let mut kept: Vec<Value> = Vec::new();
+    for value in values {
+        if !kept.contains(value) {
+            kept.push(value.clone());
+        }
+    }
+    kept
+}
+
+/// A list with a schema for each of its places.
+pub(super) fn tuple(members: Vec<Map>) -> Map {
+    let count = members.len() as i64;
+    Map::from_iter([
+        ("type".into(), "array".into()),
+        ("minItems".into(), count.into()),
+        ("maxItems".into(), count.into()),
+        ("prefixItems".into(), Value::list(members.into_iter().map(Value::from).collect())),
+    ])
+}
+
+/// Lets a schema be `null` as well.
+pub(super) fn nullable(schema: &mut Map) {
+    if let Some(kind) = primitive(schema, &["description"]).cloned() {
+        schema.insert("type".into(), Value::list(vec![kind, "null".into()]));
+        return;
+    }
+    let inner = std::mem::take(schema);
+    let description = inner.get("description").cloned();
+    let null = Value::map([("type", Value::from("null"))]);
+    schema.insert("anyOf".into(), Value::list(vec![inner.into(), null]));
+    if let Some(description) = description {
+        schema.insert("description".into(), description);
+    }
+}
+
+/// Adds the fields of another object, which count before its own.
+pub(super) fn extend(schema: &mut Map, more: &Map) {
+    let added = more.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
+    let (mut fields, mut required) = parts(schema);
+    required.retain(|name| !added.contains_key(name.as_str().unwrap_or_default()));
+    required.extend(more.get("required").and_then(Value::as_list).unwrap_or_default().iter().cloned());
+    fields.extend(added);
+    set(schema, fields, required);
+}
+
+/// Keeps the named fields, or the others.
+pub(super) fn select(schema: &mut Map, named: &Value, keeps: bool) {
+    let (mut fields, mut required) = parts(schema);
+    fields.retain(|key, _| named.get(key).is_some_and(Value::is_truthy) == keeps);
+    required.retain(|key| fields.contains_key(key.as_str().unwrap_or_default()));
+    set(schema, fields, required);
+}
+
+fn parts(schema: &Map) -> (Map, Vec<Value>) {
+    let fields = schema.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
+    (fields, schema.get("required").and_then(Value::as_list).unwrap_or_default().to_vec())
+}
+
+fn set(schema: &mut Map, fields: Map, required: Vec<Value>) {
+    let closed = schema.shift_remove("additionalProperties");
+    schema.shift_remove("required");
+    schema.insert("properties".into(), fields.into());
+    if !required.is_empty() {
+        schema.insert("required".into(), Value::list(required));
+    }
+    if let Some(closed) = closed {
+        schema.insert("additionalProperties".into(), closed);
+    }
+}
