@@ -179,6 +179,12 @@ fn python_float(value: f64) -> String {
     format!("{sign}{}e{}{:02}", mantissa(&digits), if exponent < 0 { "-" } else { "+" }, exponent.abs())
 }
 
+/// A number as the float that Python makes of it.
+pub fn python_float_of(number: &crate::value::Number) -> Value {
+    let float = crate::value::Number::parse(&python_float(number.as_f64()));
+    float.map_or_else(|| Value::Number(number.clone()), Value::Number)
+}
+
 /// The shortest digits that read back as `value`, and the decimal exponent of the first of them.
 fn shortest(value: f64) -> (String, i32) {
     let text = format!("{:e}", value.abs());

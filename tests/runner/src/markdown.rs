@@ -6,7 +6,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, line_column};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::plan::{Format, Plan, Step};
 use flowloom_core::render;
 use flowloom_core::request::{GenerateRequest, Generated, Message, MessagePart, Role, Usage};
 use flowloom_core::value::{Map, Value};
@@ -135,14 +135,17 @@ impl Happened<'_> {
                 (if is_input { "input" } else { "check" }, String::new(), messages, lines)
             }
             Some(Err(error)) => ("input", String::new(), vec![error.message.clone()], Vec::new()),
-            Some(Ok((_, outcome))) => {
+            Some(Ok((plan, outcome))) => {
                 let Some(error) = &outcome.state.error else { return ("never", String::new(), Vec::new(), Vec::new()) };
                 let path = outcome.state.failed.as_ref().map(|path| path.as_str().to_owned()).unwrap_or_default();
                 let named = path.split('/').rev().map(|part| part.split(['[', '#']).next().unwrap_or_default());
                 let action = named.into_iter().find(|part| !part.contains('~')).unwrap_or_default().to_owned();
                 let place =
                     error.message.strip_prefix("main.mdx:").and_then(|rest| rest.split(':').next()?.parse().ok());
-                ("run", action, vec![error.message.clone()], place.into_iter().collect())
+                let text = self.case.get("files").and_then(|files| files.get(MAIN)).and_then(Value::as_str);
+                let element = line_column(text.unwrap_or_default(), step_at(plan, &path).span.start).0;
+                let lines = place.into_iter().chain(i64::try_from(element)).collect();
+                ("run", action, vec![error.message.clone()], lines)
             }
         }
     }
@@ -187,7 +190,7 @@ fn codes(rule: &str) -> &'static [Code] {
         "restricted-identifier" => &[Code::RestrictedName],
         "async-function-not-allowed" => &[Code::AsyncFunction],
         "include" => &[Code::IncludeFailed],
-        "invalid-input-schema" => &[Code::InputSpec],
+        "invalid-input-schema" => &[Code::InputSpec, Code::WrongKind],
         "jsx-element-warning" => &[Code::UnknownElement],
         "fragment-action" => &[Code::ActionAsText],
         "nested-action" => &[Code::NestedAction],
@@ -203,6 +206,19 @@ fn codes(rule: &str) -> &'static [Code] {
 
 fn contains(message: &str, part: &Value) -> bool {
     part.as_str().is_some_and(|part| message.to_lowercase().contains(&part.to_lowercase()))
+}
+
+/// The innermost step that a path leads to.
+fn step_at<'p>(plan: &'p Plan, path: &str) -> &'p Step {
+    let mut step = &plan.root;
+    for part in path.split('/').skip(1) {
+        let key = part.split(['[', '#']).next().unwrap_or_default();
+        match step.kind.children().into_iter().find(|child| child.key.as_str() == key) {
+            Some(child) => step = child,
+            None => break,
+        }
+    }
+    step
 }
 
 fn line(case: &Value, diagnostic: &Diagnostic) -> i64 {

@@ -238,19 +238,43 @@ impl Answers {
     }
 }
 
+impl Answers {
+    fn next(&self) -> Result<String, StepError> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = self.script.get(*used);
+        *used += 1;
+        let answer = answer.ok_or_else(|| StepError::new(Code::ScriptExhausted, "there is no further answer"))?;
+        Ok(render::text(answer, render::Style::Json))
+    }
+}
+
+/// The JSON in a text, if it is what a schema wants.
+fn fitting(schema: &Value, text: &str) -> Option<String> {
+    let json = |value: &Value| serde_json::from_str::<serde_json::Value>(&render::json(value)).ok();
+    let value = flowloom_core::json::read_lenient(text)?;
+    let validator = jsonschema::validator_for(&json(schema)?).ok()?;
+    validator.is_valid(&json(&value)?).then(|| render::json(&value))
+}
+
 impl Model for Answers {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 
-    fn generate<'a>(&'a self, _request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
+    /// As a provider without a mode for JSON is asked: the JSON in its answer counts, and one wrong answer is shown to it.
+    fn generate<'a>(&'a self, request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
         Box::pin(async move {
-            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-            let answer = self.script.get(*used).cloned();
-            *used += 1;
-            let answer = answer.ok_or_else(|| StepError::new(Code::ScriptExhausted, "there is no further answer"))?;
-            let text = Some(render::text(&answer, render::Style::Json));
-            Ok(Generated { text, tool_calls: Vec::new(), usage: Usage::none() })
+            let mut text = self.next()?;
+            if let Some(schema) = &request.schema {
+                text = match fitting(schema, &text) {
+                    Some(json) => json,
+                    None => {
+                        let wrong = || StepError::new(Code::ModelNotJson, "the answer does not match the schema");
+                        fitting(schema, &self.next()?).ok_or_else(wrong)?
+                    }
+                };
+            }
+            Ok(Generated { text: Some(text), tool_calls: Vec::new(), usage: Usage::none() })
         })
     }
 

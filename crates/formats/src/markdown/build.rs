@@ -248,7 +248,15 @@ impl Compiler<'_> {
             matches!(node, Node::MdxJsxFlowElement(_))
                 && element(node).and_then(|(name, _)| name).is_some_and(|name| kebab(name) == "else")
         };
-        let otherwise = action.children.iter().find(is_else).and_then(element);
+        let mut others = action.children.iter().filter(is_else);
+        let otherwise = others.next().and_then(element);
+        for extra in others {
+            let (start, end) = range(extra);
+            let message = format!("<{}> has an <Else> already; this one is left out", action.written);
+            let span = text.span(start, (start + 5).min(end));
+            self.problems.warn(Code::IgnoredContent, span, message).help =
+                Some("put both into one, or choose with a <Cond> inside of it".into());
+        }
         let kept: Vec<&Node> = action.children.iter().filter(|node| !is_else(node)).collect();
         let provided = self.provide(action, &own, text);
         let (inner, provided) = self.inner(names, name, Meaning::empty(), provided, text);

@@ -45,10 +45,12 @@ pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
 fn fit(value: &Value, property: &Value) -> Value {
     let wanted = property.get("type").and_then(Value::as_str).unwrap_or_default();
     match (wanted, value) {
-        ("number" | "integer", Value::String(text)) => {
-            let number = json::parse_value(text.trim()).ok().filter(|read| matches!(read, Value::Number(_)));
-            number.unwrap_or_else(|| value.clone())
-        }
+        // As Python's `float` and `int` read it.
+        ("number" | "integer", Value::String(text)) => match json::parse_value(text.trim()) {
+            Ok(Value::Number(number)) if wanted == "number" => render::python_float_of(&number),
+            Ok(number @ Value::Number(_)) => number,
+            _ => value.clone(),
+        },
         ("boolean", Value::String(text)) => match text.trim() {
             "true" | "True" => true.into(),
             "false" | "False" => false.into(),
