@@ -10,6 +10,9 @@ const LINES: usize = 8_000;
 /// Levels of lists, quotes and brackets at most.
 const NESTING: usize = 64;
 
+/// Attributes in one paragraph at most; an action has far fewer, and no element is read faster than its attributes.
+const ATTRIBUTES: usize = 5_000;
+
 /// For each paragraph: its length times the number of marks in it that the parser may go back to; in all.
 const WORK: usize = 40 << 20;
 
@@ -18,7 +21,7 @@ pub(super) fn scan(text: &str) -> Result<(), String> {
     if text.len() > BYTES {
         return Err(format!("the text has {} bytes, and the limit is {BYTES}", text.len()));
     }
-    let (mut work, mut length, mut marks) = (0usize, 0usize, 0usize);
+    let (mut work, mut length, mut marks, mut attributes) = (0usize, 0usize, 0usize, 0usize);
     for (index, line) in text.lines().enumerate() {
         let line_number = index + 1;
         if line_number > LINES {
@@ -29,7 +32,11 @@ pub(super) fn scan(text: &str) -> Result<(), String> {
         }
         if line.trim().is_empty() {
             work += length * marks;
-            (length, marks) = (0, 0);
+            (length, marks, attributes) = (0, 0, 0);
+        }
+        attributes += line.as_bytes().windows(2).filter(|pair| matches!(pair, [b'=', b'"' | b'\'' | b'{'])).count();
+        if attributes > ATTRIBUTES {
+            return Err(format!("the paragraph with line {line_number} has more than {ATTRIBUTES} attributes"));
         }
         length += line.len() + 1;
         marks += line
