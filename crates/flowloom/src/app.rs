@@ -11,6 +11,7 @@ use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan};
+use flowloom_core::state::RunState;
 use flowloom_formats::compile;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_runtime::Engine;
@@ -227,6 +228,13 @@ pub(crate) struct Opened {
     pub(crate) records: Vec<Arc<Record>>,
     pub(crate) plan: Arc<Plan>,
     ready: Arc<Ready>,
+}
+
+impl Opened {
+    /// Where it stands.
+    pub(crate) fn state(&self) -> RunState {
+        RunState::of(self.records.iter().map(|record| &**record))
+    }
 }
 
 /// Compiles a bundle, which compiled when its run was created.

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use flowloom_core::plan::Plan;
 use flowloom_core::value::Value;
-use flowloom_formats::present;
 use flowloom_runtime::Outcome as RunOutcome;
 use jiff::Timestamp;
 
@@ -20,7 +19,8 @@ pub(crate) fn prepare(folder: &Path) -> Result<(), Failure> {
 /// says where it comes from.
 pub(crate) fn write(folder: &Path, plan: &Plan, outcome: &RunOutcome) -> Result<(), Failure> {
     let summary = report::summary(outcome.id, plan, &outcome.state, &outcome.env);
-    for (name, text) in [("result.json", report::indented(&summary)), ("output.md", document(plan, outcome))] {
+    for (name, text) in [("result.json", report::indented(&summary)), ("output.md", document(plan, outcome, &summary))]
+    {
         let file = folder.join(name);
         std::fs::write(&file, text + "\n").map_err(|error| unwritable(&file, &error))?;
     }
@@ -31,12 +31,12 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("{} cannot be written: {error}", path.display()))
 }
 
-fn document(plan: &Plan, outcome: &RunOutcome) -> String {
+fn document(plan: &Plan, outcome: &RunOutcome, summary: &Value) -> String {
     let state = &outcome.state;
     let created = i64::try_from(state.created_at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
-    let text = match present(plan, state, &outcome.env).output {
-        Value::String(text) => text.to_string(),
-        other => format!("```json\n{}\n```", report::indented(&other)),
+    let text = match summary.get("output") {
+        Some(Value::String(text)) => text.to_string(),
+        other => format!("```json\n{}\n```", report::indented(other.unwrap_or(&Value::Null))),
     };
     // A JSON text is a YAML text too, whatever the title has in it.
     let title = report::indented(&plan.name.as_str().into());

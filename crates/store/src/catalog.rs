@@ -26,6 +26,8 @@ pub struct RunRow {
     pub format: String,
     /// The name of its definition.
     pub name: String,
+    /// Whose run it is.
+    pub holder: String,
     /// Its status; a run that says `running` and has no living owner was interrupted.
     pub status: String,
     /// Whether a living process drives it.
@@ -58,7 +60,7 @@ pub struct RunFilter {
     pub limit: u32,
 }
 
-const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner";
+const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder";
 
 impl Store {
     /// Keeps a bundle for the run that is about to start; it is stored with the run's first event.
@@ -79,7 +81,7 @@ impl Store {
 
     /// The newest runs first.
     pub fn runs(&self, limit: u32) -> Result<Vec<RunRow>, StepError> {
-        self.select_runs(&format!("select {RUN_COLUMNS} from run order by id desc limit ?"), &limit)
+        self.runs_of(&RunFilter { limit, ..RunFilter::default() })
     }
 
     /// The newest runs that a filter lets through.
@@ -89,12 +91,13 @@ impl Store {
              and (?3 is null or name = ?3) and (?4 is null or id < ?4) order by id desc limit ?5"
         );
         let before = filter.before.map(|id| id.to_string());
-        let reader = self.reader();
-        let mut statement = reader.prepare_cached(&sql).map_err(failed)?;
-        let bound = params![filter.holder, filter.status, filter.name, before, filter.limit];
-        let rows = statement.query_map(bound, |row| self.run_row(row)).map_err(failed)?;
-        let rows: Vec<Option<RunRow>> = rows.collect::<Result<_, _>>().map_err(failed)?;
-        Ok(rows.into_iter().flatten().collect())
+        self.select_runs(&sql, params![filter.holder, filter.status, filter.name, before, filter.limit])
+    }
+
+    /// The run with this id, if there is one.
+    pub fn run(&self, id: RunId) -> Result<Option<RunRow>, StepError> {
+        let sql = format!("select {RUN_COLUMNS} from run where id = ?");
+        Ok(self.select_runs(&sql, [id.to_string()])?.pop())
     }
 
     /// How many runs there are, by status.
@@ -112,7 +115,7 @@ impl Store {
             "last" => format!("select {RUN_COLUMNS} from run where ? is not null order by id desc limit 1"),
             _ => format!("select {RUN_COLUMNS} from run where substr(id, 1, length(?1)) = ?1 order by id limit 4"),
         };
-        let found = self.select_runs(&sql, &name.to_lowercase())?;
+        let found = self.select_runs(&sql, [name.to_lowercase()])?;
         match found.as_slice() {
             [] if name == "last" => Err(StepError::new(Code::RunNotFound, "there are no runs yet")),
             [] => Err(StepError::new(Code::RunNotFound, format!("there is no run {name}; see flowloom runs"))),
@@ -125,10 +128,10 @@ impl Store {
         }
     }
 
-    fn select_runs(&self, sql: &str, parameter: &dyn rusqlite::ToSql) -> Result<Vec<RunRow>, StepError> {
+    fn select_runs(&self, sql: &str, parameters: impl rusqlite::Params) -> Result<Vec<RunRow>, StepError> {
         let reader = self.reader();
         let mut statement = reader.prepare_cached(sql).map_err(failed)?;
-        let rows = statement.query_map([parameter], |row| self.run_row(row)).map_err(failed)?;
+        let rows = statement.query_map(parameters, |row| self.run_row(row)).map_err(failed)?;
         let rows: Vec<Option<RunRow>> = rows.collect::<Result<_, _>>().map_err(failed)?;
         Ok(rows.into_iter().flatten().collect())
     }
@@ -144,6 +147,7 @@ impl Store {
             finished_at: finished_at.map(|at| at as u64),
             format: row.get(3)?,
             name: row.get(4)?,
+            holder: row.get(7)?,
             status: row.get(5)?,
             is_driven,
         }))

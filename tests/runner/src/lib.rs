@@ -13,9 +13,12 @@ mod world;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
+use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::{Code, Effects};
+use flowloom_runtime::effects::{self, Effects};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 
 pub use compare::leaves;
@@ -157,7 +160,7 @@ pub fn effects(case: &Value) -> Effects {
 }
 
 /// The sandbox that cases share: its workers are this program again.
-pub fn code() -> Arc<dyn Code> {
+pub fn code() -> Arc<dyn effects::Code> {
     static SHARED: OnceLock<Arc<Sandbox>> = OnceLock::new();
     let sandbox = SHARED.get_or_init(|| {
         let interpreters = ["python3"].map(PathBuf::from).to_vec();
@@ -174,6 +177,14 @@ pub fn block_on<F: Future>(work: F) -> F::Output {
         built.unwrap_or_else(|error| panic!("no runtime: {error}"))
     });
     shared.block_on(work)
+}
+
+/// Whether a value is what a schema wants; an error if the schema is none.
+fn fits(schema: &Value, value: &Value) -> Result<bool, StepError> {
+    let read = |value: &Value| serde_json::from_str::<serde_json::Value>(&render::json(value)).unwrap_or_default();
+    let validator = jsonschema::validator_for(&read(schema))
+        .map_err(|error| StepError::new(Code::SchemaInvalid, error.to_string()))?;
+    Ok(validator.is_valid(&read(value)))
 }
 
 /// The runner's own program, which a test of this crate finds in a folder above its own.

@@ -349,10 +349,7 @@ impl Scripted {
             return Err(StepError::new(Code::ModelFailed, message));
         }
         let Some(schema) = &request.schema else { return Ok(render::text(&answer, render::Style::Json)) };
-        let read = |value: &Value| serde_json::from_str::<serde_json::Value>(&render::json(value)).unwrap_or_default();
-        let schema = jsonschema::validator_for(&read(schema))
-            .map_err(|error| StepError::new(Code::SchemaInvalid, error.to_string()))?;
-        if !schema.is_valid(&read(&answer)) {
+        if !crate::fits(schema, &answer)? {
             return Err(StepError::new(Code::ModelNotJson, "the answer does not match the schema"));
         }
         Ok(render::json(&answer))

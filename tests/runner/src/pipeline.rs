@@ -250,10 +250,8 @@ impl Answers {
 
 /// The JSON in a text, if it is what a schema wants.
 fn fitting(schema: &Value, text: &str) -> Option<String> {
-    let json = |value: &Value| serde_json::from_str::<serde_json::Value>(&render::json(value)).ok();
     let value = flowloom_core::json::read_lenient(text)?;
-    let validator = jsonschema::validator_for(&json(schema)?).ok()?;
-    validator.is_valid(&json(&value)?).then(|| render::json(&value))
+    crate::fits(schema, &value).ok()?.then(|| render::json(&value))
 }
 
 impl Model for Answers {

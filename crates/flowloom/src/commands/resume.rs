@@ -5,11 +5,12 @@ use std::time::Duration;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::Resolution;
+use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::state::{Phase, StepState};
 use flowloom_runtime::journal::Wish;
 
-use super::run::{conclude, finish, recorded, state};
+use super::run::{conclude, finish, recorded};
 use crate::app::{App, Opened};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs};
 use crate::config::Config;
@@ -28,7 +29,7 @@ pub(crate) async fn resume(global: &Global, name: &str, output: &OutputArgs) -> 
 
 /// Drives a run from where its journal stands. A run that has ended is reported again, with the same exit code.
 async fn go_on(global: &Global, app: &App, opened: Opened, output: &OutputArgs) -> Outcome {
-    if state(&opened).status.is_final() {
+    if opened.state().status.is_final() {
         let past = recorded(app, &opened).await?;
         eprintln!("the run has ended already: {}", past.state.status.name());
         return Ok(conclude(global, output, &opened.plan, &past));
@@ -43,7 +44,7 @@ pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     let opened = app.open_run(name).await?;
     let id = opened.id;
-    if state(&opened).status.is_final() {
+    if opened.state().status.is_final() {
         let message = format!("the run {id} has ended already");
         return Err(StepError::new(Code::NothingToDo, message).into());
     }
@@ -56,7 +57,7 @@ pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
         }
         Err(error) if error.code == Code::RunOwned => {
             app.store.leave_wish(id, wish).await?;
-            wait_for_end(&app, &id.to_string()).await?;
+            wait_for_end(&app, id).await?;
         }
         Err(error) => return Err(error.into()),
     }
@@ -69,9 +70,9 @@ pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
     Ok(0)
 }
 
-async fn wait_for_end(app: &App, id: &str) -> Result<(), Failure> {
+async fn wait_for_end(app: &App, id: RunId) -> Result<(), Failure> {
     for _ in 0..LOOKS {
-        if app.store.find(id)?.finished_at.is_some() {
+        if app.store.run(id)?.is_some_and(|run| run.finished_at.is_some()) {
             return Ok(());
         }
         tokio::time::sleep(PAUSE).await;
@@ -83,7 +84,7 @@ async fn wait_for_end(app: &App, id: &str) -> Result<(), Failure> {
 pub(crate) async fn answer(global: &Global, arguments: AnswerArgs) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     let opened = app.open_run(&arguments.run).await?;
-    let state = state(&opened);
+    let state = opened.state();
     let open: Vec<&StepState> = state.steps().iter().filter(|step| step.question.is_some()).collect();
     let path = chosen(&open, arguments.path.as_deref(), "question")?;
     let value = json_or_text(&arguments.answer);
@@ -94,7 +95,7 @@ pub(crate) async fn answer(global: &Global, arguments: AnswerArgs) -> Outcome {
 pub(crate) async fn resolve(global: &Global, arguments: ResolveArgs) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     let opened = app.open_run(&arguments.run).await?;
-    let state = state(&opened);
+    let state = opened.state();
     let open: Vec<&StepState> = state.steps().iter().filter(|step| step.phase == Phase::Uncertain).collect();
     let path = chosen(&open, Some(&arguments.path), "uncertain effect")?;
     let how = match &arguments.value {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use flowloom_core::error::StepError;
 use flowloom_core::plan::Plan;
-use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_formats::present;
 use flowloom_runtime::{Engine, Outcome as RunOutcome, Run, Start};
@@ -189,12 +188,7 @@ fn advise_uncertain(outcome: &RunOutcome) {
 
 /// A run of the store that has ended, as if it had just been driven.
 pub(crate) async fn recorded(app: &App, opened: &Opened) -> Result<RunOutcome, StepError> {
-    let state = state(opened);
+    let state = opened.state();
     let env = app.engine_of(opened)?.left(opened.records.clone(), opened.plan.clone()).await;
     Ok(RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None, env })
-}
-
-/// The state of a run of the store.
-pub(super) fn state(opened: &Opened) -> RunState {
-    RunState::of(opened.records.iter().map(|record| &**record))
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::response::sse::{Event as Sse, KeepAlive, Sse as Stream};
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
-use flowloom_core::state::RunState;
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::publish::{Heard, Signal, Subscription};
 use futures_util::stream::{self, StreamExt as _};
@@ -96,9 +95,8 @@ impl Follower {
     async fn end(&mut self) -> Vec<Sse> {
         self.is_done = true;
         let mut sent = self.stored().await;
-        let records = self.server.app.store.read(self.run, 0).await.unwrap_or_default();
-        let state = RunState::of(records.iter().map(|record| &**record));
-        let data = json!({"run_id": self.run.to_string(), "status": state.status.name()});
+        let run = self.server.app.store.run(self.run).ok().flatten();
+        let data = json!({"run_id": self.run.to_string(), "status": run.map(|run| run.status).unwrap_or_default()});
         sent.push(Sse::default().event("done").data(data.to_string()));
         sent
     }

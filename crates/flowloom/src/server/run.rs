@@ -7,13 +7,10 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use flowloom_core::code::Code;
-use flowloom_core::event::Event;
 use flowloom_core::id::RunId;
-use flowloom_core::json::parse_value;
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use utoipa::IntoParams;
 
 use super::keys::Caller;
@@ -74,26 +71,17 @@ pub(super) async fn summary(server: &Server, opened: &Opened) -> Answer<(RunStat
     Ok((past.state, shown.into()))
 }
 
-/// A run of the caller's.
+/// The id of a run of the caller's.
+pub(super) fn owned(server: &Server, caller: &Caller, id: &str) -> Answer<RunId> {
+    let run = match RunId::parse(id) {
+        Some(run) => server.app.store.run(run)?,
+        None => None,
+    };
+    let own = run.filter(|run| caller.owns(&run.holder));
+    own.map(|run| run.id).ok_or_else(|| Problem::not_there("run", id))
+}
+
+/// A run of the caller's, with its record and its plan.
 pub(super) async fn open(server: &Server, caller: &Caller, id: &str) -> Answer<Opened> {
-    let Some(run) = RunId::parse(id) else { return Err(Problem::not_there("run", id)) };
-    match server.app.open_id(run).await {
-        Ok(opened) if caller.owns(owner(&opened)) => Ok(opened),
-        Ok(_) => Err(Problem::not_there("run", id)),
-        Err(error) if error.code == Code::RunNotFound => Err(Problem::not_there("run", id)),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn owner(opened: &Opened) -> &str {
-    match opened.records.first().map(|record| &record.event) {
-        Some(Event::RunCreated(created)) => &created.owner,
-        _ => "",
-    }
-}
-
-/// A JSON value with its numbers as they are written, and files as files.
-pub(super) fn value(raw: &RawValue) -> Answer<Value> {
-    let value = parse_value(raw.get()).map_err(|error| Problem::new(Code::RequestInvalid, error.to_string()))?;
-    Ok(if raw.get().contains("\"$file\"") { value.with_files() } else { value })
+    Ok(server.app.open_id(owned(server, caller, id)?).await?)
 }

@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::keys::{Caller, Scope};
 use super::problem::{Answer, Document, Problem};
-use super::run::{open, summary};
+use super::run::{open, owned, summary};
 use super::{Server, events};
 
 /// Runs of one page at most, and when the call does not say.
@@ -139,7 +139,7 @@ pub(crate) async fn follow(
     headers: HeaderMap,
 ) -> Answer<Response> {
     caller.may(Scope::Read)?;
-    let run = open(&server, &caller, &id).await?.id;
+    let run = owned(&server, &caller, &id)?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
     Ok(events::response(server, run, last.unwrap_or(from.from), from.deltas))
 }

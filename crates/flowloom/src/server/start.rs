@@ -11,20 +11,19 @@ use axum::response::Response;
 use flowloom_core::code::Code;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::value::Map;
+use flowloom_core::value::{Map, Value};
 use flowloom_runtime::Start;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::Started;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::Server;
 use super::body::Body;
 use super::keys::{Caller, Scope};
 use super::problem::{Answer, Document, Problem};
-use super::run::{Waiting, answer, value};
+use super::run::{Waiting, answer};
 use crate::inputs;
 
 /// What is run.
@@ -36,7 +35,7 @@ pub(crate) struct NewRun {
     /// Its inputs, by name; a step list takes any value.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    inputs: Option<Box<RawValue>>,
+    inputs: Option<Value>,
     /// The agent on whose behalf it runs.
     #[serde(default)]
     agent: Option<String>,
@@ -73,7 +72,7 @@ pub(crate) async fn start(
     };
     let id = match id {
         // Started before by the same call.
-        Some(id) if server.app.store.find(&id.to_string()).is_ok() => id,
+        Some(id) if matches!(server.app.store.run(id), Ok(Some(_))) => id,
         id => begin(&server, new, owner, id).await?,
     };
     answer(&server, id, waiting, &headers).await
@@ -101,14 +100,10 @@ async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunI
     if let Some(budget) = &new.budget {
         inputs::budget(budget, &mut limits).map_err(|failure| Problem::from(failure.error))?;
     }
-    let given = match &new.inputs {
-        None => Map::new().into(),
-        Some(raw) => value(raw)?,
-    };
     let start = Start {
         plan: prepared.plan.clone(),
         bundle: prepared.keep(&server.app),
-        inputs: given,
+        inputs: new.inputs.unwrap_or_else(|| Map::new().into()),
         owner,
         agent: new.agent,
         limits,

@@ -5,55 +5,81 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::Resolution;
+use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::state::{Phase, RunState};
+use flowloom_core::value::Value;
 use flowloom_runtime::journal::Wish;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::Server;
 use super::body::Body;
 use super::keys::{Caller, Scope};
 use super::problem::{Answer, Document, Problem};
-use super::run::{Waiting, answer, open, value};
+use super::run::{Waiting, answer, open};
 use crate::app::Opened;
+
+/// A call that gets a run on. How it waits stands beside it: the routes' description is read off the handlers.
+pub(crate) struct Call {
+    server: Arc<Server>,
+    caller: Caller,
+    /// The run, as the address names it.
+    id: String,
+    headers: HeaderMap,
+}
+
+impl FromRequestParts<Arc<Server>> for Call {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Call, Response> {
+        let caller = Caller::from_request_parts(parts, server).await.map_err(IntoResponse::into_response)?;
+        let id = Path::from_request_parts(parts, server).await.map_err(IntoResponse::into_response)?;
+        Ok(Call { server: server.clone(), caller, id: id.0, headers: parts.headers.clone() })
+    }
+}
+
+impl Call {
+    /// Who calls, as the record names them.
+    fn by(&self) -> String {
+        self.caller.holder().to_owned()
+    }
+
+    /// The run, if the caller may get it on.
+    async fn open(&self) -> Answer<Opened> {
+        self.caller.may(Scope::Run)?;
+        open(&self.server, &self.caller, &self.id).await
+    }
+
+    /// The run as it stands then.
+    async fn answer(self, run: RunId, waiting: Waiting) -> Answer<Response> {
+        answer(&self.server, run, waiting, &self.headers).await
+    }
+}
 
 /// Ends a run.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/cancel", tag = "runs", params(("id" = String, Path), Waiting),
     responses((status = 200, description = "It has ended"), (status = 409, body = Document), (status = 404, body = Document)))]
-pub(crate) async fn cancel(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(waiting): Query<Waiting>,
-    headers: HeaderMap,
-) -> Answer<Response> {
-    let by = caller.holder().to_owned();
-    tell(server, caller, &id, |_| Ok(Wish::Cancel { by }), waiting, &headers).await
+pub(crate) async fn cancel(call: Call, Query(waiting): Query<Waiting>) -> Answer<Response> {
+    let by = call.by();
+    tell(call, waiting, |_| Ok(Wish::Cancel { by })).await
 }
 
 /// Goes on with a run that was interrupted.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/resume", tag = "runs", params(("id" = String, Path), Waiting),
     responses((status = 200, description = "It has ended"), (status = 202, description = "It goes on"), (status = 404, body = Document)))]
-pub(crate) async fn resume(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(waiting): Query<Waiting>,
-    headers: HeaderMap,
-) -> Answer<Response> {
-    caller.may(Scope::Run)?;
-    let opened = open(&server, &caller, &id).await?;
+pub(crate) async fn resume(call: Call, Query(waiting): Query<Waiting>) -> Answer<Response> {
+    let opened = call.open().await?;
     let run = opened.id;
-    go_on(&server, opened).await?;
-    answer(&server, run, waiting, &headers).await
+    go_on(&call.server, opened).await?;
+    call.answer(run, waiting).await
 }
 
 /// An answer to a question of a run.
@@ -62,7 +88,7 @@ pub(crate) async fn resume(
 pub(crate) struct Reply {
     /// The answer: any JSON value.
     #[schema(value_type = Object)]
-    value: Box<RawValue>,
+    value: Value,
     /// The step that asks, if there are several.
     #[serde(default)]
     path: Option<String>,
@@ -71,21 +97,13 @@ pub(crate) struct Reply {
 /// Answers a question of a run that waits, and lets it go on.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/answer", tag = "runs", request_body = Reply, params(("id" = String, Path), Waiting),
     responses((status = 200, description = "It has ended"), (status = 202, description = "It goes on"), (status = 404, body = Document), (status = 409, body = Document)))]
-pub(crate) async fn reply(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(waiting): Query<Waiting>,
-    headers: HeaderMap,
-    Body(reply, _): Body<Reply>,
-) -> Answer<Response> {
-    let by = caller.holder().to_owned();
-    let answer = value(&reply.value)?;
+pub(crate) async fn reply(call: Call, Query(waiting): Query<Waiting>, Body(reply, _): Body<Reply>) -> Answer<Response> {
+    let by = call.by();
     let wish = |state: &RunState| {
         let path = chosen(state, reply.path.as_deref(), Phase::Waiting, "question")?;
-        Ok(Wish::Answer { path, value: answer, by })
+        Ok(Wish::Answer { path, value: reply.value, by })
     };
-    tell(server, caller, &id, wish, waiting, &headers).await
+    tell(call, waiting, wish).await
 }
 
 /// A decision about an effect that may or may not have happened.
@@ -99,7 +117,7 @@ pub(crate) struct Decision {
     /// What it gave, with `value`.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
-    value: Option<Box<RawValue>>,
+    value: Option<Value>,
 }
 
 /// How it is decided.
@@ -118,25 +136,22 @@ pub(crate) enum How {
 #[utoipa::path(post, path = "/api/v1/runs/{id}/resolve", tag = "runs", request_body = Decision, params(("id" = String, Path), Waiting),
     responses((status = 200, description = "It has ended"), (status = 202, description = "It goes on"), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn resolve(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    Path(id): Path<String>,
+    call: Call,
     Query(waiting): Query<Waiting>,
-    headers: HeaderMap,
     Body(decision, _): Body<Decision>,
 ) -> Answer<Response> {
-    let by = caller.holder().to_owned();
-    let how = match (decision.how, &decision.value) {
+    let by = call.by();
+    let how = match (decision.how, decision.value) {
         (How::Resend, None) => Resolution::Resend,
         (How::Fail, None) => Resolution::Fail,
-        (How::Value, Some(raw)) => Resolution::Value(value(raw)?),
+        (How::Value, Some(value)) => Resolution::Value(value),
         _ => return Err(Problem::new(Code::RequestInvalid, "a value belongs to how: value, and only there")),
     };
     let wish = |state: &RunState| {
         let path = chosen(state, Some(&decision.path), Phase::Uncertain, "uncertain effect")?;
         Ok(Wish::Resolve { path, how, by })
     };
-    tell(server, caller, &id, wish, waiting, &headers).await
+    tell(call, waiting, wish).await
 }
 
 /// The step that is meant: the named one, or the only one.
@@ -153,22 +168,14 @@ fn chosen(state: &RunState, path: Option<&str>, phase: Phase, what: &str) -> Ans
 }
 
 /// Asks something of a run, wherever it is driven, and lets it go on.
-async fn tell(
-    server: Arc<Server>,
-    caller: Caller,
-    id: &str,
-    wish: impl FnOnce(&RunState) -> Answer<Wish>,
-    waiting: Waiting,
-    headers: &HeaderMap,
-) -> Answer<Response> {
-    caller.may(Scope::Run)?;
-    let opened = open(&server, &caller, id).await?;
-    let run = opened.id;
-    let state = RunState::of(opened.records.iter().map(|record| &**record));
+async fn tell(call: Call, waiting: Waiting, wish: impl FnOnce(&RunState) -> Answer<Wish>) -> Answer<Response> {
+    let opened = call.open().await?;
+    let state = opened.state();
     if state.status.is_final() {
         return Err(Problem::new(Code::NothingToDo, format!("the run has ended: {}", state.status.name())));
     }
     let wish = wish(&state)?;
+    let (server, run) = (&call.server, opened.id);
     let left = match server.live.control(run) {
         Some(control) => control.wish(wish).err(),
         None => Some(wish),
@@ -177,14 +184,14 @@ async fn tell(
         // It may be in its last moments here.
         server.live.wait(run).await;
         server.app.engine_of(&opened)?.post(run, wish).await?;
-        go_on(&server, opened).await?;
+        go_on(server, opened).await?;
     }
-    answer(&server, run, waiting, headers).await
+    call.answer(run, waiting).await
 }
 
 /// Drives a run from where its journal stands, unless that is being done.
 pub(crate) async fn go_on(server: &Arc<Server>, opened: Opened) -> Answer<()> {
-    let state = RunState::of(opened.records.iter().map(|record| &**record));
+    let state = opened.state();
     if server.live.control(opened.id).is_some() || state.status.is_final() {
         return Ok(());
     }

@@ -36,8 +36,7 @@ impl Interpreter {
             let (text, asked) = read_answer(output);
             let text = text.unwrap_or_default();
             let (routes, calls) = split(turn.router.as_ref(), asked);
-            let mut is_lost = false;
-            let next = match next(turn.router.as_ref(), routes) {
+            let (next, is_lost) = match next(turn.router.as_ref(), routes) {
                 Next::Wrong(wrong, told) if round < retries => {
                     request.messages.push(Message { tool_calls: wrong.clone(), ..Message::new(Role::Assistant, text) });
                     for call in wrong {
@@ -46,12 +45,9 @@ impl Interpreter {
                     }
                     continue;
                 }
-                Next::To(next) => Some(next),
-                Next::Unsaid => None,
-                Next::Wrong(..) => {
-                    is_lost = true;
-                    None
-                }
+                Next::To(next) => (Some(next), false),
+                Next::Unsaid => (None, false),
+                Next::Wrong(..) => (None, true),
             };
             if let Some(thread) = &turn.generate.thread {
                 new.into_iter().for_each(|message| env.say(thread, message));
