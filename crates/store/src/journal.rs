@@ -159,8 +159,8 @@ impl Batch {
     }
 
     fn create(&self, connection: &Connection, record: &Record, created: &RunCreated) -> rusqlite::Result<()> {
-        let sql = "insert into run (id, epoch, owner, created_at, format, name, status, holder, bundle) \
-                   values (?, ?, ?, ?, ?, ?, 'queued', ?, ?)";
+        let sql = "insert into run (id, epoch, owner, created_at, format, name, status, holder, bundle, workflow) \
+                   values (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)";
         connection.prepare_cached(sql)?.execute(params![
             record.run.to_string(),
             self.lease.epoch as i64,
@@ -170,6 +170,7 @@ impl Batch {
             created.name,
             created.owner,
             created.bundle.to_string(),
+            created.workflow,
         ])?;
         Ok(())
     }

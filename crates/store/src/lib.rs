@@ -4,9 +4,11 @@
 //! commit. What is acknowledged is on disk as far as [`Durability`] says.
 
 mod catalog;
+mod definitions;
 mod failure;
 mod journal;
 mod keys;
+mod notifications;
 mod owner;
 mod rows;
 mod started;
@@ -23,9 +25,11 @@ use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use rusqlite::Connection;
 
-pub use catalog::{RunFilter, RunRow, WorkflowRow};
+pub use catalog::{RunFilter, RunRow};
+pub use definitions::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, SHARED, VersionRow};
 use failure::failed;
 pub use keys::KeyRow;
+pub use notifications::{NewNotification, NotificationRow};
 use owner::Owner;
 pub use started::Started;
 use wishes::Mailboxes;
@@ -35,7 +39,7 @@ use writer::Writer;
 const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
 /// What brings a database from each version to the next.
-const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
+const MIGRATIONS: [&str; 3] = [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 
 /// How long a statement waits for another process that writes.
 const BUSY: Duration = Duration::from_secs(10);

@@ -37,6 +37,7 @@ fn created(store: &Store) -> Event {
         agent: None,
         limits: Limits::default(),
         depth: 0,
+        workflow: None,
         keep: None,
     }))
 }
