@@ -1,11 +1,11 @@
-//! What SQLite's errors mean to a person.
+//! What errors of databases mean to a person.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use rusqlite::ErrorCode;
 
-/// A database error with its code and what to do.
-pub(crate) fn failed(error: rusqlite::Error) -> StepError {
+/// An error of SQLite with its code and what to do.
+pub(crate) fn of_sqlite(error: &rusqlite::Error) -> StepError {
     let (code, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (Code::StoreFull, "free some space and resume the run"),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {

@@ -4,10 +4,12 @@
 //! commit. What is acknowledged is on disk as far as [`Durability`] says.
 
 mod catalog;
+mod db;
 mod failure;
 mod journal;
 mod keys;
 mod owner;
+mod readers;
 mod rows;
 mod started;
 mod wishes;
@@ -16,29 +18,20 @@ mod writer;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
-use rusqlite::Connection;
 
 pub use catalog::{RunFilter, RunRow, WorkflowRow};
-use failure::failed;
+use db::sqlite::Sqlite;
+use db::{Connection, Error, Source};
 pub use keys::KeyRow;
 use owner::Owner;
+use readers::Readers;
 pub use started::Started;
 use wishes::Mailboxes;
 use writer::Writer;
-
-/// Version of the schema; a database with a higher one is refused.
-const SCHEMA: i64 = MIGRATIONS.len() as i64;
-
-/// What brings a database from each version to the next.
-const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
-
-/// How long a statement waits for another process that writes.
-const BUSY: Duration = Duration::from_secs(10);
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,21 +54,13 @@ impl Durability {
             _ => None,
         }
     }
-
-    fn pragma(self) -> &'static str {
-        match self {
-            Durability::Full => "FULL",
-            Durability::Normal => "NORMAL",
-            Durability::Off => "OFF",
-        }
-    }
 }
 
 /// All runs of one data folder.
 pub struct Store {
     folder: PathBuf,
     writer: Writer,
-    reader: Mutex<Connection>,
+    readers: Readers,
     owner: Owner,
     mailboxes: Arc<Mailboxes>,
     /// Bundles that wait for the first event of their run, to be stored in its transaction.
@@ -89,19 +74,20 @@ impl Store {
             StepError::new(Code::StoreReadOnly, format!("the data folder {} cannot be made: {error}", folder.display()))
         })?;
         let file = folder.join("flowloom.db");
-        let connection = connect(&file)?;
-        migrate(&connection, &file)?;
-        let set = format!("PRAGMA synchronous={}", durability.pragma());
-        connection.execute_batch(&set).map_err(failed)?;
-        let reader = connect(&file)?;
-        let background = connect(&file)?;
-        background.execute_batch(&set).map_err(failed)?;
+        let connection = Sqlite::open(&file)?;
+        connection.migrate(&file)?;
+        connection.endure(durability)?;
+        connection.without_checkpoints()?;
+        let background = Sqlite::open(&file)?;
+        background.endure(durability)?;
+        let source = Source::Sqlite(file);
+        let is_quick = durability != Durability::Full;
         Ok(Arc::new(Store {
             folder: folder.to_owned(),
-            writer: Writer::start(connection, background, durability)?,
-            reader: Mutex::new(reader),
+            writer: Writer::start(Connection::Sqlite(connection), Some(background), is_quick)?,
+            readers: Readers::new(source.clone()),
             owner: Owner::new(folder),
-            mailboxes: Arc::new(Mailboxes::new(file)),
+            mailboxes: Arc::new(Mailboxes::new(source)),
             bundles: Mutex::default(),
         }))
     }
@@ -119,43 +105,16 @@ impl Store {
     /// Lets the database grow to so many pages only, as a full disk would; for tests.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
         let set = format!("PRAGMA max_page_count={pages}");
-        self.writer.pragma(&set)
+        Ok(self.writer.between(|connection| match connection {
+            Connection::Sqlite(sqlite) => sqlite.run(&set),
+        })?)
     }
 
-    fn reader(&self) -> MutexGuard<'_, Connection> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    fn read_with<T: Send>(&self, read: impl Fn(&Connection) -> Result<T, Error> + Send) -> Result<T, StepError> {
+        self.readers.read(read)
     }
 
     fn bundles(&self) -> MutexGuard<'_, HashMap<Hash, Arc<str>>> {
         self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn connect(file: &Path) -> Result<Connection, StepError> {
-    let connection = Connection::open(file).map_err(failed)?;
-    connection.busy_timeout(BUSY).map_err(failed)?;
-    connection.set_prepared_statement_cache_capacity(64);
-    Ok(connection)
-}
-
-/// Brings an empty or older database to [`SCHEMA`].
-fn migrate(connection: &Connection, file: &Path) -> Result<(), StepError> {
-    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
-    if version > SCHEMA {
-        let message = format!(
-            "{} has schema {version}, and this program knows {SCHEMA}; use a newer flowloom, or another --data-dir",
-            file.display()
-        );
-        return Err(StepError::new(Code::StoreNewer, message));
-    }
-    if version == SCHEMA {
-        return Ok(());
-    }
-    // An empty database holds nothing that a power loss could take, so making it need not wait for the disk.
-    connection.execute_batch("PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE").map_err(failed)?;
-    let now: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
-    let left = MIGRATIONS.iter().skip(usize::try_from(now).unwrap_or(0));
-    let made = left.copied().try_for_each(|migration| connection.execute_batch(migration));
-    let made = made.and_then(|()| connection.execute_batch(&format!("PRAGMA user_version={SCHEMA}")));
-    made.and_then(|()| connection.execute_batch("COMMIT")).map_err(failed)
 }
