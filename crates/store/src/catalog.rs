@@ -10,6 +10,7 @@ use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Wish;
 
 use crate::db::{Connection, Error, Param, Row, params};
+use crate::owner::Living;
 use crate::{Store, wishes};
 
 /// A run as a list shows it.
@@ -124,15 +125,18 @@ impl Store {
     }
 
     fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StepError> {
-        let rows = self.read_with(|db| db.query(sql, params, |row| self.run_row(row)))?;
+        let rows = self.read_with(|db| {
+            let living = self.owner.living(db)?;
+            db.query(sql, params, |row| self.run_row(row, &living))
+        })?;
         Ok(rows.into_iter().flatten().collect())
     }
 
-    fn run_row(&self, row: &Row<'_>) -> Result<Option<RunRow>, Error> {
+    fn run_row(&self, row: &Row<'_>, living: &Living) -> Result<Option<RunRow>, Error> {
         let Some(id) = RunId::parse(&row.get::<String>(0)?) else { return Ok(None) };
         let finished_at: Option<i64> = row.get(2)?;
         let owner: Option<String> = row.get(6)?;
-        let is_driven = finished_at.is_none() && owner.is_some_and(|owner| self.owner.drives(&owner, id));
+        let is_driven = finished_at.is_none() && owner.is_some_and(|owner| self.owner.drives(&owner, id, living));
         Ok(Some(RunRow {
             id,
             created_at: row.count(1)?,

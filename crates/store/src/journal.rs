@@ -26,8 +26,8 @@ impl Journal for Store {
 
     fn claim(&self, run: RunId) -> Boxed<'_, Result<Lease, StepError>> {
         Box::pin(async move {
-            let seen = self.read_with(|db| current(db, run))?;
-            if seen.owner.as_deref().is_some_and(|owner| self.owner.drives(owner, run)) {
+            let (seen, living) = self.read_with(|db| Ok((current(db, run)?, self.owner.living(db)?)))?;
+            if seen.owner.as_deref().is_some_and(|owner| self.owner.drives(owner, run, &living)) {
                 return Err(owned(run));
             }
             self.owner.take(run)?;
@@ -157,11 +157,12 @@ impl Batch {
         connection.put(sql, params)
     }
 
-    /// The run's number and holder, while the lease holds.
+    /// The run's number and holder, if the lease holds; it cannot be taken away before the commit.
     fn own(&self, connection: &Connection) -> Result<(i64, String), Error> {
         let sql = "select number, holder from run where id = $1 and epoch = $2";
         let run = self.lease.run.to_string();
-        let found = connection.first(sql, params![&run, self.lease.epoch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let found =
+            connection.first_for_update(sql, params![&run, self.lease.epoch], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let message = "another process took the run over; this one stops without writing";
         found.ok_or_else(|| StepError::new(Code::OwnershipLost, message).into())
     }

@@ -1,4 +1,4 @@
-//! The journal and catalog on SQLite.
+//! The journal and catalog on SQLite, or on a Postgres that several processes share.
 //!
 //! One thread owns the writing connection; everything that was queued while the previous commit ran becomes the next
 //! commit. What is acknowledged is on disk as far as [`Durability`] says.
@@ -18,12 +18,15 @@ mod writer;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 
 pub use catalog::{RunFilter, RunRow, WorkflowRow};
+pub use db::postgres::Database;
+use db::postgres::{Postgres, Process, blocking};
 use db::sqlite::Sqlite;
 use db::{Connection, Error, Source};
 pub use keys::KeyRow;
@@ -56,7 +59,30 @@ impl Durability {
     }
 }
 
-/// All runs of one data folder.
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The data folder: SQLite's file, and what the program keeps beside it.
+    pub folder: PathBuf,
+    /// What an acknowledged write survives; of SQLite. Postgres waits for the disk as it is configured itself.
+    pub durability: Durability,
+    /// The Postgres in the place of SQLite.
+    pub database: Option<Database>,
+    /// How long a process that shares a Postgres may be silent until others take up its runs.
+    pub lease: Duration,
+}
+
+impl Settings {
+    /// SQLite in a data folder.
+    pub fn of(folder: &Path, durability: Durability) -> Settings {
+        Settings { folder: folder.to_owned(), durability, database: None, lease: LEASE }
+    }
+}
+
+/// The usual lease.
+pub const LEASE: Duration = Duration::from_secs(15);
+
+/// All runs of one database.
 pub struct Store {
     folder: PathBuf,
     writer: Writer,
@@ -68,11 +94,24 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the data folder, making it if it is not there.
+    /// Opens SQLite in the data folder, making it if it is not there.
     pub fn open(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
+        Store::open_with(&Settings::of(folder, durability))
+    }
+
+    /// Opens the database that the settings name, making its tables if they are not there.
+    pub fn open_with(settings: &Settings) -> Result<Arc<Store>, StepError> {
+        let folder = &settings.folder;
         std::fs::create_dir_all(folder).map_err(|error| {
             StepError::new(Code::StoreReadOnly, format!("the data folder {} cannot be made: {error}", folder.display()))
         })?;
+        match &settings.database {
+            None => Store::on_sqlite(folder, settings.durability),
+            Some(database) => Store::on_postgres(folder, database, settings.lease),
+        }
+    }
+
+    fn on_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
         let file = folder.join("flowloom.db");
         let connection = Sqlite::open(&file)?;
         connection.migrate(&file)?;
@@ -80,16 +119,28 @@ impl Store {
         connection.without_checkpoints()?;
         let background = Sqlite::open(&file)?;
         background.endure(durability)?;
-        let source = Source::Sqlite(file);
         let is_quick = durability != Durability::Full;
-        Ok(Arc::new(Store {
+        let writer = Writer::start(Connection::Sqlite(connection), Some(background), is_quick)?;
+        Ok(Store::of(folder, writer, Source::Sqlite(file), Owner::with_lock(folder)))
+    }
+
+    fn on_postgres(folder: &Path, database: &Database, lease: Duration) -> Result<Arc<Store>, StepError> {
+        blocking(|| db::postgres::migrate(database))?;
+        let process = Process { name: owner::new_name(), lease };
+        let writer = Connection::Postgres(Box::new(Postgres::of(database, Some(process.clone()))));
+        let writer = Writer::start(writer, None, false)?;
+        Ok(Store::of(folder, writer, Source::Postgres(database.clone()), Owner::with_lease(database, process)))
+    }
+
+    fn of(folder: &Path, writer: Writer, source: Source, owner: Owner) -> Arc<Store> {
+        Arc::new(Store {
             folder: folder.to_owned(),
-            writer: Writer::start(Connection::Sqlite(connection), Some(background), is_quick)?,
+            writer,
             readers: Readers::new(source.clone()),
-            owner: Owner::new(folder),
+            owner,
             mailboxes: Arc::new(Mailboxes::new(source)),
             bundles: Mutex::default(),
-        }))
+        })
     }
 
     /// The data folder.
@@ -102,11 +153,24 @@ impl Store {
         self.writer.commits()
     }
 
-    /// Lets the database grow to so many pages only, as a full disk would; for tests.
+    /// Which database this is, for people.
+    pub fn describe(&self) -> Result<String, StepError> {
+        self.read_with(Connection::describe)
+    }
+
+    /// How many bytes the database has.
+    pub fn bytes(&self) -> Result<u64, StepError> {
+        self.read_with(Connection::bytes)
+    }
+
+    /// Lets SQLite's file grow to so many pages only, as a full disk would; for tests.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
         let set = format!("PRAGMA max_page_count={pages}");
         Ok(self.writer.between(|connection| match connection {
             Connection::Sqlite(sqlite) => sqlite.run(&set),
+            Connection::Postgres(_) => {
+                Err(StepError::new(Code::StoreFailed, "a Postgres has no pages to limit").into())
+            }
         })?)
     }
 

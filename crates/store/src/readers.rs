@@ -32,8 +32,7 @@ impl Readers {
 
     /// Reads from the database.
     pub(crate) fn read<T: Send>(&self, read: impl Fn(&Connection) -> Result<T, Error> + Send) -> Result<T, StepError> {
-        let mut lent = self.lend();
-        Ok(lent.connection(&self.source).and_then(read)?)
+        Ok(self.source.wait(move || self.lend().read(&self.source, &read))?)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -51,6 +50,17 @@ impl Readers {
 }
 
 impl Lent<'_> {
+    fn read<T>(&mut self, source: &Source, read: impl Fn(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+        let is_new = self.connection.is_none();
+        let answer = self.connection(source).and_then(&read);
+        if !answer.as_ref().is_err_and(Error::is_lost) {
+            return answer;
+        }
+        self.connection = None;
+        // One that was idle may have been lost long ago.
+        if is_new { answer } else { self.connection(source).and_then(read) }
+    }
+
     fn connection(&mut self, source: &Source) -> Result<&Connection, Error> {
         match &mut self.connection {
             Some(connection) => Ok(connection),

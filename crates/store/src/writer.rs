@@ -125,7 +125,7 @@ impl Desk {
 
     /// Commits one job on the thread of the caller; `None` if it would have to wait for another job or process.
     fn commit_now(&self, job: &mut Job) -> Option<Result<(), StepError>> {
-        let mut connection = self.connection.try_lock().ok()?;
+        let connection = self.connection.try_lock().ok()?;
         if self.queued.load(Ordering::Acquire) > 0 {
             return None;
         }
@@ -146,7 +146,7 @@ fn write(desk: &Desk, background: Option<&Sqlite>, orders: &Receiver<Order>) {
             }
         }
         if !batch.is_empty() {
-            let results = commit(&mut desk.connection(), &mut batch);
+            let results = commit(&desk.connection(), &mut batch);
             desk.queued.fetch_sub(batch.len(), Ordering::AcqRel);
             let count = desk.commits.fetch_add(1, Ordering::Relaxed) + 1;
             is_due |= count.is_multiple_of(CHECKPOINT_EVERY);
@@ -165,7 +165,7 @@ fn write(desk: &Desk, background: Option<&Sqlite>, orders: &Receiver<Order>) {
 }
 
 /// Commits a batch; the result of each job.
-fn commit(connection: &mut Connection, batch: &mut [Queued]) -> Done {
+fn commit(connection: &Connection, batch: &mut [Queued]) -> Done {
     let mut jobs: Vec<&mut Job> = batch.iter_mut().map(|queued| &mut queued.job).collect();
     match connection.transact(&mut jobs) {
         Ok(done) => done,

@@ -1,6 +1,7 @@
 //! The seam between the store and its databases: what is asked is written once, in SQL that both understand. Here are the
 //! statements' parameters and rows; how each database commits, migrates and fails is in the file of that database.
 
+pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use flowloom_core::error::StepError;
 use rusqlite::types::{FromSql, ToSql, ToSqlOutput};
 
 use crate::failure;
+use postgres::{Database, Postgres};
 use sqlite::Sqlite;
 
 /// Changes the database. It refuses, if at all, before it has changed anything; any other error undoes the whole commit.
@@ -21,6 +23,7 @@ pub(crate) type Done = Vec<Result<(), StepError>>;
 #[derive(Debug)]
 pub(crate) enum Error {
     Sqlite(rusqlite::Error),
+    Postgres(tokio_postgres::Error),
     /// The database did its part; what it said is refused.
     Refused(StepError),
 }
@@ -31,9 +34,27 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Error {
+        Error::Postgres(error)
+    }
+}
+
 impl From<StepError> for Error {
     fn from(error: StepError) -> Error {
         Error::Refused(error)
+    }
+}
+
+impl Error {
+    /// Whether the connection ended with it; a new one may do.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Error::Postgres(error) if postgres::is_lost(error))
+    }
+
+    /// Whether the same is worth trying again.
+    fn is_passing(&self) -> bool {
+        matches!(self, Error::Postgres(error) if postgres::is_passing(error))
     }
 }
 
@@ -41,6 +62,7 @@ impl From<Error> for StepError {
     fn from(error: Error) -> StepError {
         match error {
             Error::Sqlite(error) => failure::of_sqlite(&error),
+            Error::Postgres(error) => failure::of_postgres(&error),
             Error::Refused(error) => error,
         }
     }
@@ -117,13 +139,14 @@ macro_rules! params {
 pub(crate) use params;
 
 /// A type that columns of both databases can be read as.
-pub(crate) trait Column: FromSql {}
+pub(crate) trait Column: FromSql + for<'a> tokio_postgres::types::FromSql<'a> {}
 
-impl<T: FromSql> Column for T {}
+impl<T: FromSql + for<'a> tokio_postgres::types::FromSql<'a>> Column for T {}
 
 /// A row of an answer.
 pub(crate) enum Row<'a> {
     Sqlite(&'a rusqlite::Row<'a>),
+    Postgres(&'a tokio_postgres::Row),
 }
 
 impl Row<'_> {
@@ -131,6 +154,7 @@ impl Row<'_> {
     pub(crate) fn get<T: Column>(&self, column: usize) -> Result<T, Error> {
         match self {
             Row::Sqlite(row) => Ok(row.get(column)?),
+            Row::Postgres(row) => Ok(row.try_get(column)?),
         }
     }
 
@@ -143,13 +167,16 @@ impl Row<'_> {
 /// One connection to a database.
 pub(crate) enum Connection {
     Sqlite(Sqlite),
+    Postgres(Box<Postgres>),
 }
 
 impl Connection {
-    /// Does something whose count of rows nobody asks for.
+    /// Does something whose count of rows nobody asks for. On Postgres it is sent with what follows, and if it fails, what
+    /// follows does.
     pub(crate) fn put(&self, sql: &str, params: &[Param<'_>]) -> Result<(), Error> {
         match self {
             Connection::Sqlite(sqlite) => sqlite.execute(sql, params).map(drop),
+            Connection::Postgres(postgres) => postgres.put(sql, params),
         }
     }
 
@@ -157,6 +184,7 @@ impl Connection {
     pub(crate) fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
         match self {
             Connection::Sqlite(sqlite) => sqlite.execute(sql, params),
+            Connection::Postgres(postgres) => postgres.execute(sql, params),
         }
     }
 
@@ -169,6 +197,7 @@ impl Connection {
     ) -> Result<Vec<T>, Error> {
         match self {
             Connection::Sqlite(sqlite) => sqlite.query(sql, params, read),
+            Connection::Postgres(postgres) => postgres.query(sql, params, read),
         }
     }
 
@@ -181,20 +210,53 @@ impl Connection {
     ) -> Result<Option<T>, Error> {
         match self {
             Connection::Sqlite(sqlite) => sqlite.first(sql, params, read),
+            Connection::Postgres(postgres) => postgres.first(sql, params, read),
         }
     }
 
-    /// Commits jobs together.
-    pub(crate) fn transact(&mut self, jobs: &mut [&mut Job]) -> Result<Done, Error> {
+    /// The first row of an answer, kept from every other transaction until this one ends. In SQLite that is so anyway.
+    pub(crate) fn first_for_update<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
         match self {
-            Connection::Sqlite(_) => sqlite::transact(self, jobs),
+            Connection::Sqlite(sqlite) => sqlite.first(sql, params, read),
+            Connection::Postgres(postgres) => postgres.first(&format!("{sql} for update"), params, read),
+        }
+    }
+
+    /// Which database this is, for people.
+    pub(crate) fn describe(&self) -> Result<String, Error> {
+        match self {
+            Connection::Sqlite(_) => Ok(format!("SQLite {}", rusqlite::version())),
+            Connection::Postgres(postgres) => postgres.describe(),
+        }
+    }
+
+    /// How many bytes the database has.
+    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+        let sql = match self {
+            Connection::Sqlite(_) => "select page_count * page_size from pragma_page_count, pragma_page_size",
+            Connection::Postgres(_) => "select pg_database_size(current_database())",
+        };
+        Ok(self.first(sql, &[], |row| row.count(0))?.unwrap_or_default())
+    }
+
+    /// Commits jobs together.
+    pub(crate) fn transact(&self, jobs: &mut [&mut Job]) -> Result<Done, Error> {
+        match self {
+            Connection::Sqlite(sqlite) => sqlite.transact(|| work(self, jobs)),
+            Connection::Postgres(postgres) => postgres.transact(|| work(self, jobs)),
         }
     }
 
     /// Commits a job without waiting for anybody; `None` if that cannot be.
-    pub(crate) fn transact_at_once(&mut self, job: &mut Job) -> Option<Result<Done, Error>> {
+    pub(crate) fn transact_at_once(&self, job: &mut Job) -> Option<Result<Done, Error>> {
         match self {
-            Connection::Sqlite(_) => sqlite::transact_at_once(self, job),
+            Connection::Sqlite(sqlite) => sqlite.transact_at_once(|| work(self, &mut [&mut *job])),
+            Connection::Postgres(_) => None,
         }
     }
 }
@@ -212,6 +274,7 @@ fn work(connection: &Connection, jobs: &mut [&mut Job]) -> Result<Done, Error> {
 #[derive(Clone)]
 pub(crate) enum Source {
     Sqlite(PathBuf),
+    Postgres(Database),
 }
 
 impl Source {
@@ -219,6 +282,7 @@ impl Source {
     pub(crate) fn connect(&self) -> Result<Connection, Error> {
         match self {
             Source::Sqlite(file) => Sqlite::open(file).map(Connection::Sqlite),
+            Source::Postgres(database) => Ok(Connection::Postgres(Box::new(Postgres::open(database)?))),
         }
     }
 
@@ -226,6 +290,15 @@ impl Source {
     pub(crate) fn readers(&self) -> usize {
         match self {
             Source::Sqlite(_) => 1,
+            Source::Postgres(_) => 4,
+        }
+    }
+
+    /// Waits for an answer, wherever that may be done.
+    pub(crate) fn wait<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match self {
+            Source::Sqlite(_) => work(),
+            Source::Postgres(_) => postgres::blocking(work),
         }
     }
 }

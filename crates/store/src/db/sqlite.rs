@@ -7,7 +7,7 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
 
-use super::{Connection, Done, Error, Job, Param, Row};
+use super::{Done, Error, Param, Row};
 use crate::Durability;
 
 /// Version of the schema; a database with a higher one is refused.
@@ -125,31 +125,25 @@ impl Sqlite {
     pub(crate) fn truncate(&self) {
         let _ = self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
-}
 
-fn inner(connection: &Connection) -> &Sqlite {
-    match connection {
-        Connection::Sqlite(sqlite) => sqlite,
+    /// Commits what `work` does.
+    pub(crate) fn transact(&self, work: impl FnOnce() -> Result<Done, Error>) -> Result<Done, Error> {
+        let committed = self.execute("BEGIN IMMEDIATE", &[]).and_then(|_| work());
+        let committed = committed.and_then(|done| self.execute("COMMIT", &[]).map(|_| done));
+        if committed.is_err() {
+            // There is none to undo if it was the beginning that failed.
+            let _ = self.run("ROLLBACK");
+        }
+        committed
     }
-}
 
-pub(crate) fn transact(connection: &Connection, jobs: &mut [&mut Job]) -> Result<Done, Error> {
-    let sqlite = inner(connection);
-    let committed = sqlite.execute("BEGIN IMMEDIATE", &[]).and_then(|_| super::work(connection, jobs));
-    let committed = committed.and_then(|done| sqlite.execute("COMMIT", &[]).map(|_| done));
-    if committed.is_err() {
-        // There is none to undo if it was the beginning that failed.
-        let _ = sqlite.run("ROLLBACK");
+    /// The same; `None` if another process is committing.
+    pub(crate) fn transact_at_once(&self, work: impl FnOnce() -> Result<Done, Error>) -> Option<Result<Done, Error>> {
+        let _ = self.0.busy_timeout(Duration::ZERO);
+        let committed = self.transact(work);
+        let _ = self.0.busy_timeout(BUSY);
+        let is_busy = matches!(&committed, Err(Error::Sqlite(error))
+            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
+        (!is_busy).then_some(committed)
     }
-    committed
-}
-
-pub(crate) fn transact_at_once(connection: &Connection, job: &mut Job) -> Option<Result<Done, Error>> {
-    let sqlite = inner(connection);
-    let _ = sqlite.0.busy_timeout(Duration::ZERO);
-    let committed = transact(connection, &mut [job]);
-    let _ = sqlite.0.busy_timeout(BUSY);
-    let is_busy = matches!(&committed, Err(Error::Sqlite(error))
-        if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
-    (!is_busy).then_some(committed)
 }

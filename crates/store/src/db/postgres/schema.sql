@@ -1,0 +1,84 @@
+-- The same tables as SQLite's. Texts are compared byte by byte, as there.
+
+create table run (
+    number bigint generated always as identity primary key,
+    id text collate "C" not null unique,
+    epoch bigint not null,
+    owner text collate "C",
+    created_at bigint not null,
+    finished_at bigint,
+    format text collate "C" not null,
+    name text collate "C" not null,
+    status text collate "C" not null,
+    holder text collate "C" not null,
+    bundle text collate "C" not null
+);
+
+create index run_holder on run (holder, id);
+
+-- id = run.number * 2^32 + seq: one tree, each run's events together.
+create table event (
+    id bigint primary key,
+    at bigint not null,
+    path text collate "C" not null,
+    attempt bigint not null,
+    kind text collate "C" not null,
+    data text collate "C",
+    output text collate "C"
+);
+
+create table blob (
+    hash text collate "C" primary key,
+    content text collate "C" not null
+);
+
+create table bundle (
+    hash text collate "C" primary key,
+    content text collate "C" not null
+);
+
+create table memory (
+    holder text collate "C" not null,
+    key text collate "C" not null,
+    value text collate "C" not null,
+    primary key (holder, key)
+);
+
+create table wish (
+    id bigint generated always as identity primary key,
+    run text collate "C" not null,
+    body text collate "C" not null
+);
+
+create table workflow (
+    id text collate "C" primary key,
+    created_at bigint not null,
+    definition text collate "C" not null
+);
+
+create table api_key (
+    id text collate "C" primary key,
+    hash text collate "C" not null unique,
+    name text collate "C" not null,
+    scopes text collate "C" not null,
+    holder text collate "C",
+    created_at bigint not null,
+    revoked_at bigint
+);
+
+create table started (
+    holder text collate "C" not null,
+    key text collate "C" not null,
+    request text collate "C" not null,
+    run text collate "C" not null,
+    at bigint not null,
+    primary key (holder, key)
+);
+
+-- The processes that drive runs. Each says again and again that it lives; who has not until expires_at is taken for dead.
+-- commit_number is that of its last commit, by which it learns what became of one whose answer was lost.
+create table process (
+    name text collate "C" primary key,
+    commit_number bigint not null,
+    expires_at timestamptz not null
+);
