@@ -8,9 +8,9 @@ use flowloom_core::event::MemoryWrite;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Wish;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::failure::failed;
+use crate::db::{Connection, Error, Param, Row, params};
+use crate::owner::Living;
 use crate::{Store, wishes};
 
 /// A run as a list shows it.
@@ -60,8 +60,9 @@ pub struct RunFilter {
 const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder, workflow";
 
 /// What a [`RunFilter`] lets through.
-const FILTER: &str = "(?1 is null or holder = ?1) and (?2 is null or status = ?2) and (?3 is null or name = ?3) \
-                      and (?4 is null or coalesce(workflow, name) = ?4) and (?5 is null or format = ?5) and (?6 is null or id < ?6)";
+const FILTER: &str = "(holder = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
+                      and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
+                      and (id < $6 or $6 is null)";
 
 impl Store {
     /// Keeps a bundle for the run that is about to start; it is stored with the run's first event.
@@ -73,10 +74,9 @@ impl Store {
 
     /// The bundle of a run.
     pub fn bundle(&self, hash: Hash) -> Result<Arc<str>, StepError> {
-        let reader = self.reader();
-        let mut statement = reader.prepare_cached("select content from bundle where hash = ?").map_err(failed)?;
+        let sql = "select content from bundle where hash = $1";
         let content: Option<String> =
-            statement.query_row([hash.to_string()], |row| row.get(0)).optional().map_err(failed)?;
+            self.read_with(|db| db.first(sql, params![&hash.to_string()], |row| row.get(0)))?;
         content.map(Into::into).ok_or_else(|| StepError::new(Code::StoreCorrupt, format!("the bundle {hash} is gone")))
     }
 
@@ -87,45 +87,40 @@ impl Store {
 
     /// The newest runs that a filter lets through.
     pub fn runs_of(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StepError> {
-        let sql = format!("select {RUN_COLUMNS} from run where {FILTER} order by id desc limit ?7 offset ?8");
+        let sql = format!("select {RUN_COLUMNS} from run where {FILTER} order by id desc limit $7 offset $8");
         let RunFilter { holder, status, name, workflow, format, before, limit, offset } = filter;
         let before = before.map(|id| id.to_string());
-        self.select_runs(&sql, params![holder, status, name, workflow, format, before, limit, offset])
+        self.select_runs(&sql, params![holder, status, name, workflow, format, &before, *limit, *offset])
     }
 
     /// How many runs a filter lets through, whatever its `limit` and `offset`.
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StepError> {
-        let reader = self.reader();
-        let mut statement =
-            reader.prepare_cached(&format!("select count(*) from run where {FILTER}")).map_err(failed)?;
         let RunFilter { holder, status, name, workflow, format, before, .. } = filter;
         let before = before.map(|id| id.to_string());
-        let count = statement.query_row(params![holder, status, name, workflow, format, before], |row| row.get(0));
-        count.map(|count: i64| count as u64).map_err(failed)
+        let sql = format!("select count(*) from run where {FILTER}");
+        let params = params![holder, status, name, workflow, format, &before];
+        Ok(self.read_with(|db| db.first(&sql, params, |row| row.count(0)))?.unwrap_or_default())
     }
 
     /// The run with this id, if there is one.
     pub fn run(&self, id: RunId) -> Result<Option<RunRow>, StepError> {
-        let sql = format!("select {RUN_COLUMNS} from run where id = ?");
-        Ok(self.select_runs(&sql, [id.to_string()])?.pop())
+        let sql = format!("select {RUN_COLUMNS} from run where id = $1");
+        Ok(self.select_runs(&sql, params![&id.to_string()])?.pop())
     }
 
     /// How many runs there are, by status.
     pub fn counts(&self) -> Result<Vec<(String, u64)>, StepError> {
-        let reader = self.reader();
         let sql = "select status, count(*) from run group by status order by status";
-        let mut statement = reader.prepare_cached(sql).map_err(failed)?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)));
-        rows.map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
+        self.read_with(|db| db.query(sql, &[], |row| Ok((row.get(0)?, row.count(1)?))))
     }
 
     /// The run that a person means: an id, a unique prefix of one, or `last`.
     pub fn find(&self, name: &str) -> Result<RunRow, StepError> {
         let sql = match name {
-            "last" => format!("select {RUN_COLUMNS} from run where ? is not null order by id desc limit 1"),
-            _ => format!("select {RUN_COLUMNS} from run where substr(id, 1, length(?1)) = ?1 order by id limit 4"),
+            "last" => format!("select {RUN_COLUMNS} from run where $1 <> '' order by id desc limit 1"),
+            _ => format!("select {RUN_COLUMNS} from run where substr(id, 1, length($1)) = $1 order by id limit 4"),
         };
-        let found = self.select_runs(&sql, [name.to_lowercase()])?;
+        let found = self.select_runs(&sql, params![&name.to_lowercase()])?;
         match found.as_slice() {
             [] if name == "last" => Err(StepError::new(Code::RunNotFound, "there are no runs yet")),
             [] => Err(StepError::new(Code::RunNotFound, format!("there is no run {name}; see flowloom runs"))),
@@ -138,22 +133,22 @@ impl Store {
         }
     }
 
-    fn select_runs(&self, sql: &str, parameters: impl rusqlite::Params) -> Result<Vec<RunRow>, StepError> {
-        let reader = self.reader();
-        let mut statement = reader.prepare_cached(sql).map_err(failed)?;
-        let rows = statement.query_map(parameters, |row| self.run_row(row)).map_err(failed)?;
-        let rows: Vec<Option<RunRow>> = rows.collect::<Result<_, _>>().map_err(failed)?;
+    fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StepError> {
+        let rows = self.read_with(|db| {
+            let living = self.owner.living(db)?;
+            db.query(sql, params, |row| self.run_row(row, &living))
+        })?;
         Ok(rows.into_iter().flatten().collect())
     }
 
-    fn run_row(&self, row: &Row<'_>) -> rusqlite::Result<Option<RunRow>> {
-        let Some(id) = RunId::parse(&row.get::<_, String>(0)?) else { return Ok(None) };
+    fn run_row(&self, row: &Row<'_>, living: &Living) -> Result<Option<RunRow>, Error> {
+        let Some(id) = RunId::parse(&row.get::<String>(0)?) else { return Ok(None) };
         let finished_at: Option<i64> = row.get(2)?;
         let owner: Option<String> = row.get(6)?;
-        let is_driven = finished_at.is_none() && owner.is_some_and(|owner| self.owner.drives(&owner, id));
+        let is_driven = finished_at.is_none() && owner.is_some_and(|owner| self.owner.drives(&owner, id, living));
         Ok(Some(RunRow {
             id,
-            created_at: row.get::<_, i64>(1)? as u64,
+            created_at: row.count(1)?,
             finished_at: finished_at.map(|at| at as u64),
             format: row.get(3)?,
             name: row.get(4)?,
@@ -167,18 +162,16 @@ impl Store {
     /// Leaves a wish for the process that drives a run.
     pub async fn leave_wish(&self, run: RunId, wish: Wish) -> Result<(), StepError> {
         let body = wishes::encode(wish).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
-        self.writer
-            .submit(Box::new(move |connection| {
-                connection.execute("insert into wish (run, body) values (?, ?)", params![run.to_string(), body])?;
-                Ok(Ok(()))
-            }))
-            .await
+        let leave = move |connection: &Connection| {
+            connection.put("insert into wish (run, body) values ($1, $2)", params![&run.to_string(), &body])
+        };
+        self.writer.submit(Box::new(leave)).await
     }
 
     /// Keeps values for `holder`, as a step that writes to the memory would.
     pub async fn remember(&self, holder: String, writes: Vec<MemoryWrite>) -> Result<(), StepError> {
         let remember = move |connection: &Connection| {
-            writes.iter().try_for_each(|write| crate::journal::remember(connection, &holder, write)).map(Ok)
+            writes.iter().try_for_each(|write| crate::journal::remember(connection, &holder, write))
         };
         self.writer.submit(Box::new(remember)).await
     }

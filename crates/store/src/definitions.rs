@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Store;
-use crate::failure::failed;
+use crate::db::{Connection, Error, Row, params};
 
 /// Under whose name definitions are kept that everyone may use.
 pub const SHARED: &str = "local";
@@ -143,6 +142,15 @@ pub enum Change {
     Delete(DefinitionKey),
 }
 
+impl Change {
+    fn key(&self) -> &DefinitionKey {
+        match self {
+            Change::Put(new) => &new.key,
+            Change::Delete(key) => key,
+        }
+    }
+}
+
 /// What a change did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
@@ -167,9 +175,10 @@ impl Store {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = told.clone();
         let job = move |connection: &Connection| {
-            let done: Result<Vec<Changed>, _> = changes.iter().map(|change| make(connection, change, at)).collect();
+            changes.iter().try_for_each(|change| unused(connection, change, &changes))?;
+            let done: Result<Vec<Changed>, Error> = changes.iter().map(|change| make(connection, change, at)).collect();
             *tell.lock().unwrap_or_else(PoisonError::into_inner) = done?;
-            unused(connection, &changes)
+            Ok(())
         };
         self.writer.submit(Box::new(job)).await?;
         let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
@@ -178,117 +187,116 @@ impl Store {
 
     /// A definition, if there is one.
     pub fn definition(&self, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StepError> {
-        let sql = format!("select {COLUMNS} from definition where holder = ?1 and kind = ?2 and id = ?3");
-        let reader = self.reader();
-        let mut statement = reader.prepare_cached(&sql).map_err(failed)?;
-        statement.query_row(params![key.holder, key.kind.name(), key.id], row_of).optional().map_err(failed)
+        let sql = format!("select {COLUMNS} from definition where holder = $1 and kind = $2 and id = $3");
+        self.read_with(|db| db.first(&sql, params![&key.holder, key.kind.name(), &key.id], row_of))
     }
 
     /// Every definition of one kind and holder, by id.
     pub fn definitions(&self, holder: &str, kind: Kind) -> Result<Vec<DefinitionRow>, StepError> {
-        let sql = format!("select {COLUMNS} from definition where holder = ?1 and kind = ?2 order by id");
-        let reader = self.reader();
-        let mut statement = reader.prepare_cached(&sql).map_err(failed)?;
-        let rows = statement.query_map(params![holder, kind.name()], row_of).map_err(failed)?;
-        rows.collect::<Result<_, _>>().map_err(failed)
+        let sql = format!("select {COLUMNS} from definition where holder = $1 and kind = $2 order by id");
+        self.read_with(|db| db.query(&sql, params![holder, kind.name()], row_of))
     }
 
     /// Every content that a definition has had, the newest first; also of one that was taken away.
     pub fn versions(&self, key: &DefinitionKey) -> Result<Vec<VersionRow>, StepError> {
         let sql = "select version, hash, at, content from definition_version \
-                   where holder = ?1 and kind = ?2 and id = ?3 order by version desc";
-        let reader = self.reader();
-        let mut statement = reader.prepare_cached(sql).map_err(failed)?;
+                   where holder = $1 and kind = $2 and id = $3 order by version desc";
         let version = |row: &Row<'_>| {
-            let at = row.get::<_, i64>(2)? as u64;
-            Ok(VersionRow { version: row.get(0)?, hash: row.get(1)?, at, content: row.get(3)? })
+            let (version, at) = (row.count(0)? as u32, row.count(2)?);
+            Ok(VersionRow { version, hash: row.get(1)?, at, content: row.get(3)? })
         };
-        let rows = statement.query_map(params![key.holder, key.kind.name(), key.id], version).map_err(failed)?;
-        rows.collect::<Result<_, _>>().map_err(failed)
+        self.read_with(|db| db.query(sql, params![&key.holder, key.kind.name(), &key.id], version))
     }
 }
 
-fn row_of(row: &Row<'_>) -> rusqlite::Result<DefinitionRow> {
-    let kind = Kind::parse(&row.get::<_, String>(1)?);
+fn row_of(row: &Row<'_>) -> Result<DefinitionRow, Error> {
+    let kind = Kind::parse(&row.get::<String>(1)?);
     Ok(DefinitionRow {
         key: DefinitionKey { holder: row.get(0)?, kind, id: row.get(2)? },
-        version: row.get(3)?,
+        version: row.count(3)? as u32,
         hash: row.get(4)?,
         format: row.get(5)?,
         content: row.get(6)?,
-        origin: Origin::parse(&row.get::<_, String>(7)?),
-        created_at: row.get::<_, i64>(8)? as u64,
-        updated_at: row.get::<_, i64>(9)? as u64,
+        origin: Origin::parse(&row.get::<String>(7)?),
+        created_at: row.count(8)?,
+        updated_at: row.count(9)?,
     })
 }
 
-fn make(connection: &Connection, change: &Change, at: u64) -> rusqlite::Result<Changed> {
+/// Refuses to take away what a workflow needs, unless these changes take the need away, too.
+fn unused(connection: &Connection, change: &Change, changes: &[Change]) -> Result<(), Error> {
+    let Change::Delete(gone) = change else { return Ok(()) };
+    let sql = "select holder, id from definition_use where used_kind = $1 and used_id = $2 order by id";
+    let users = connection.query(sql, params![gone.kind.name(), &gone.id], |row| {
+        Ok(DefinitionKey { holder: row.get(0)?, kind: Kind::Workflow, id: row.get(1)? })
+    })?;
+    let needs = |new: &NewDefinition| new.uses.iter().any(|(kind, id)| *kind == gone.kind && *id == gone.id);
+    let changed = |user: &DefinitionKey| changes.iter().any(|change| change.key() == user);
+    let left = users.iter().filter(|user| !changed(user));
+    let new = changes.iter().filter_map(|change| match change {
+        Change::Put(new) => needs(new).then_some(&new.key),
+        Change::Delete(_) => None,
+    });
+    // What everyone has may be needed by anyone.
+    let ids: Vec<&str> = left
+        .chain(new)
+        .filter(|user| user.holder == gone.holder || gone.holder == SHARED)
+        .map(|user| user.id.as_str())
+        .collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let message = format!("the {} {} is used by {}", gone.kind.name(), gone.id, ids.join(", "));
+    Err(StepError::new(Code::StillUsed, message).into())
+}
+
+fn make(connection: &Connection, change: &Change, at: u64) -> Result<Changed, Error> {
     match change {
         Change::Put(new) => put(connection, new, at),
         Change::Delete(key) => {
             forget_uses(connection, key)?;
-            let sql = "delete from definition where holder = ?1 and kind = ?2 and id = ?3";
-            let count = connection.prepare_cached(sql)?.execute(params![key.holder, key.kind.name(), key.id])?;
+            let sql = "delete from definition where holder = $1 and kind = $2 and id = $3";
+            let count = connection.execute(sql, params![&key.holder, key.kind.name(), &key.id])?;
             Ok(if count == 0 { Changed::Missing } else { Changed::Deleted })
         }
     }
 }
 
-fn put(connection: &Connection, new: &NewDefinition, at: u64) -> rusqlite::Result<Changed> {
+fn put(connection: &Connection, new: &NewDefinition, at: u64) -> Result<Changed, Error> {
     let DefinitionKey { holder, kind, id } = &new.key;
     let (kind, hash) = (kind.name(), Hash::of(new.content.as_bytes()).to_string());
-    let sql = "select hash from definition where holder = ?1 and kind = ?2 and id = ?3";
-    let mut statement = connection.prepare_cached(sql)?;
-    let before: Option<String> = statement.query_row(params![holder, kind, id], |row| row.get(0)).optional()?;
+    let sql = "select hash from definition where holder = $1 and kind = $2 and id = $3";
+    let before: Option<String> = connection.first(sql, params![holder, kind, id], |row| row.get(0))?;
     keep_uses(connection, new)?;
-    if before.as_deref() == Some(hash.as_str()) {
+    if before.as_ref() == Some(&hash) {
         return Ok(Changed::Unchanged);
     }
-    let sql =
-        "select coalesce(max(version), 0) + 1 from definition_version where holder = ?1 and kind = ?2 and id = ?3";
-    let version: i64 = connection.prepare_cached(sql)?.query_row(params![holder, kind, id], |row| row.get(0))?;
-    let sql = "insert into definition_version values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    connection.prepare_cached(sql)?.execute(params![holder, kind, id, version, hash, new.content, at as i64])?;
-    let sql = "insert into definition values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9) \
+    let sql = "select coalesce(max(version), 0) + 1 from definition_version \
+               where holder = $1 and kind = $2 and id = $3";
+    let version = connection.first(sql, params![holder, kind, id], |row| row.count(0))?.unwrap_or(1);
+    let sql = "insert into definition_version values ($1, $2, $3, $4, $5, $6, $7)";
+    connection.put(sql, params![holder, kind, id, version, &hash, &new.content, at])?;
+    let sql = "insert into definition values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
                on conflict (holder, kind, id) do update set version = excluded.version, hash = excluded.hash, \
                format = excluded.format, content = excluded.content, origin = excluded.origin, \
                updated_at = excluded.updated_at";
-    let values = params![holder, kind, id, version, hash, new.format, new.content, new.origin.name(), at as i64];
-    connection.prepare_cached(sql)?.execute(values)?;
+    let (format, content, origin) = (&new.format, &new.content, new.origin.name());
+    connection.put(sql, params![holder, kind, id, version, &hash, format, content, origin, at, at])?;
     Ok(if before.is_some() { Changed::Updated } else { Changed::Created })
 }
 
 /// Only workflows need others.
-fn keep_uses(connection: &Connection, new: &NewDefinition) -> rusqlite::Result<()> {
+fn keep_uses(connection: &Connection, new: &NewDefinition) -> Result<(), Error> {
     forget_uses(connection, &new.key)?;
-    let sql = "insert into definition_use values (?1, ?2, ?3, ?4) on conflict do nothing";
-    for (kind, id) in &new.uses {
-        connection.prepare_cached(sql)?.execute(params![new.key.holder, new.key.id, kind.name(), id])?;
-    }
-    Ok(())
+    let sql = "insert into definition_use values ($1, $2, $3, $4) on conflict do nothing";
+    new.uses
+        .iter()
+        .try_for_each(|(kind, id)| connection.put(sql, params![&new.key.holder, &new.key.id, kind.name(), id]))
 }
 
-fn forget_uses(connection: &Connection, key: &DefinitionKey) -> rusqlite::Result<()> {
-    if key.kind == Kind::Workflow {
-        let sql = "delete from definition_use where holder = ?1 and id = ?2";
-        connection.prepare_cached(sql)?.execute(params![key.holder, key.id])?;
+fn forget_uses(connection: &Connection, key: &DefinitionKey) -> Result<(), Error> {
+    if key.kind != Kind::Workflow {
+        return Ok(());
     }
-    Ok(())
-}
-
-/// Refuses changes after which a workflow would lack what it needs.
-fn unused(connection: &Connection, changes: &[Change]) -> rusqlite::Result<Result<(), StepError>> {
-    let sql = "select id from definition_use where used_kind = ?1 and used_id = ?2 and (?3 = ?4 or holder = ?3) \
-               order by id";
-    for change in changes {
-        let Change::Delete(key) = change else { continue };
-        let mut statement = connection.prepare_cached(sql)?;
-        let ids = statement.query_map(params![key.kind.name(), key.id, key.holder, SHARED], |row| row.get(0))?;
-        let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
-        if !ids.is_empty() {
-            let message = format!("the {} {} is used by {}", key.kind.name(), key.id, ids.join(", "));
-            return Ok(Err(StepError::new(Code::StillUsed, message)));
-        }
-    }
-    Ok(Ok(()))
+    connection.put("delete from definition_use where holder = $1 and id = $2", params![&key.holder, &key.id])
 }

@@ -1,4 +1,4 @@
-//! The runtime's journal on SQLite.
+//! The runtime's journal on a database.
 
 use std::sync::Arc;
 
@@ -12,10 +12,9 @@ use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::Boxed;
 use flowloom_runtime::journal::{Append, Journal, Lease, Wish, thread_holder};
-use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::Store;
-use crate::failure::failed;
+use crate::db::{Connection, Error, Row, params};
 use crate::owner::owned;
 use crate::rows::{self, Stored};
 
@@ -27,12 +26,8 @@ impl Journal for Store {
 
     fn claim(&self, run: RunId) -> Boxed<'_, Result<Lease, StepError>> {
         Box::pin(async move {
-            let seen = {
-                let reader = self.reader();
-                rows::number(&reader, run)?;
-                current(&reader, run).map_err(failed)?
-            };
-            if seen.owner.as_deref().is_some_and(|owner| self.owner.drives(owner, run)) {
+            let (seen, living) = self.read_with(|db| Ok((current(db, run)?, self.owner.living(db)?)))?;
+            if seen.owner.as_deref().is_some_and(|owner| self.owner.drives(owner, run, &living)) {
                 return Err(owned(run));
             }
             self.owner.take(run)?;
@@ -41,9 +36,11 @@ impl Journal for Store {
                 .writer
                 .submit(Box::new(move |connection| {
                     // Another process may have claimed it since; only one of us finds the epoch it saw.
-                    let sql = "update run set epoch = epoch + 1, owner = ? where id = ? and epoch = ?";
-                    let changed = connection.execute(sql, params![owner, run.to_string(), epoch])?;
-                    Ok(if changed == 1 { Ok(()) } else { Err(owned(run)) })
+                    let sql = "update run set epoch = epoch + 1, owner = $1 where id = $2 and epoch = $3";
+                    match connection.execute(sql, params![&owner, &run.to_string(), epoch])? {
+                        1 => Ok(()),
+                        _ => Err(owned(run).into()),
+                    }
                 }))
                 .await;
             match claimed {
@@ -61,9 +58,8 @@ impl Journal for Store {
         if self.owner.drop_run(lease.run) {
             // Nobody waits for this: an owner that is gone owns nothing anyway.
             drop(self.writer.append(Box::new(move |connection| {
-                let sql = "update run set owner = null where id = ? and epoch = ? and owner is not null";
-                connection.prepare_cached(sql)?.execute(params![lease.run.to_string(), lease.epoch as i64])?;
-                Ok(Ok(()))
+                let sql = "update run set owner = null where id = $1 and epoch = $2 and owner is not null";
+                connection.put(sql, params![&lease.run.to_string(), lease.epoch])
             })));
         }
     }
@@ -83,28 +79,27 @@ impl Journal for Store {
     }
 
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {
-        Box::pin(async move { rows::read(&self.reader(), run, after) })
+        Box::pin(async move { self.read_with(|db| rows::read(db, run, after)) })
     }
 
     fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>> {
         Box::pin(async move {
-            let reader = self.reader();
-            let sql = "select key, value from memory where holder = ? order by key";
-            let mut statement = reader.prepare_cached(sql).map_err(failed)?;
-            let rows = statement.query_map([owner], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
-            let rows: Vec<_> = rows.and_then(Iterator::collect).map_err(failed)?;
-            rows.into_iter().map(|(key, text)| Ok((key.as_str().into(), kept_value(&key, &text)?))).collect()
+            let sql = "select key, value from memory where holder = $1 order by key";
+            let rows = self.read_with(|db| {
+                db.query(sql, params![owner], |row| {
+                    let key: String = row.get(0)?;
+                    let value = kept_value(&key, &row.get::<String>(1)?)?;
+                    Ok((key.as_str().into(), value))
+                })
+            })?;
+            Ok(rows.into_iter().collect())
         })
     }
 
     fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>> {
         Box::pin(async move {
-            let sql = "select value from memory where holder = ? and key = ?";
-            let reader = self.reader();
-            let mut statement = reader.prepare_cached(sql).map_err(failed)?;
-            let text: Option<String> =
-                statement.query_row(params![owner, key], |row| row.get(0)).optional().map_err(failed)?;
-            text.map(|text| kept_value(key, &text)).transpose()
+            let sql = "select value from memory where holder = $1 and key = $2";
+            self.read_with(|db| db.first(sql, params![owner, key], |row| Ok(kept_value(key, &row.get::<String>(0)?)?)))
         })
     }
 
@@ -118,9 +113,11 @@ struct Current {
     owner: Option<String>,
 }
 
-fn current(connection: &Connection, run: RunId) -> rusqlite::Result<Current> {
-    let mut statement = connection.prepare_cached("select epoch, owner from run where id = ?")?;
-    statement.query_row([run.to_string()], |row| Ok(Current { epoch: row.get(0)?, owner: row.get(1)? }))
+fn current(connection: &Connection, run: RunId) -> Result<Current, Error> {
+    let sql = "select epoch, owner from run where id = $1";
+    let read = |row: &Row<'_>| Ok(Current { epoch: row.get(0)?, owner: row.get(1)? });
+    let found = connection.first(sql, params![&run.to_string()], read)?;
+    found.ok_or_else(|| rows::unknown(run).into())
 }
 
 /// One append, ready to be written.
@@ -133,46 +130,42 @@ struct Batch {
 }
 
 impl Batch {
-    fn write(&self, connection: &Connection) -> Result<Result<(), StepError>, rusqlite::Error> {
+    fn write(&self, connection: &Connection) -> Result<(), Error> {
         if let Some((hash, content)) = &self.bundle {
-            let sql = "insert or ignore into bundle values (?, ?)";
-            connection.prepare_cached(sql)?.execute(params![hash.to_string(), content])?;
+            let sql = "insert into bundle values ($1, $2) on conflict do nothing";
+            connection.put(sql, params![&hash.to_string(), &**content])?;
         }
         for record in &self.records {
             if let Event::RunCreated(created) = &record.event {
                 self.create(connection, record, created)?;
             }
         }
-        let sql = "select number, holder from run where id = ? and epoch = ?";
-        let mut statement = connection.prepare_cached(sql)?;
-        let key = params![self.lease.run.to_string(), self.lease.epoch as i64];
-        let found = statement.query_row(key, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))).optional()?;
-        let Some((number, holder)) = found else {
-            let message = "another process took the run over; this one stops without writing";
-            return Ok(Err(StepError::new(Code::OwnershipLost, message)));
-        };
+        let (number, holder) = self.own(connection)?;
         for (row, record) in self.rows.iter().zip(&self.records) {
             row.insert(connection, number)?;
             project(connection, number, &holder, record)?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn create(&self, connection: &Connection, record: &Record, created: &RunCreated) -> rusqlite::Result<()> {
+    fn create(&self, connection: &Connection, record: &Record, created: &RunCreated) -> Result<(), Error> {
         let sql = "insert into run (id, epoch, owner, created_at, format, name, status, holder, bundle, workflow) \
-                   values (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)";
-        connection.prepare_cached(sql)?.execute(params![
-            record.run.to_string(),
-            self.lease.epoch as i64,
-            self.owner,
-            record.at as i64,
-            created.format.name(),
-            created.name,
-            created.owner,
-            created.bundle.to_string(),
-            created.workflow,
-        ])?;
-        Ok(())
+                   values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9)";
+        let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
+        let (epoch, format) = (self.lease.epoch, created.format.name());
+        let RunCreated { name, owner, workflow, .. } = created;
+        let params = params![&id, epoch, &self.owner, record.at, format, name, owner, &bundle, workflow];
+        connection.put(sql, params)
+    }
+
+    /// The run's number and holder, if the lease holds; it cannot be taken away before the commit.
+    fn own(&self, connection: &Connection) -> Result<(i64, String), Error> {
+        let sql = "select number, holder from run where id = $1 and epoch = $2";
+        let run = self.lease.run.to_string();
+        let found =
+            connection.first_for_update(sql, params![&run, self.lease.epoch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let message = "another process took the run over; this one stops without writing";
+        found.ok_or_else(|| StepError::new(Code::OwnershipLost, message).into())
     }
 }
 
@@ -182,7 +175,7 @@ fn kept_value(key: &str, text: &str) -> Result<Value, StepError> {
 }
 
 /// What an event means for the other tables.
-fn project(connection: &Connection, number: i64, holder: &str, record: &Record) -> rusqlite::Result<()> {
+fn project(connection: &Connection, number: i64, holder: &str, record: &Record) -> Result<(), Error> {
     match &record.event {
         Event::RunStarted { .. } => set_status(connection, number, "running", None),
         Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
@@ -193,25 +186,22 @@ fn project(connection: &Connection, number: i64, holder: &str, record: &Record) 
         }
         Event::StepFinished { memory, .. } => memory.iter().try_for_each(|write| remember(connection, holder, write)),
         Event::CancelRequested { .. } | Event::Answered { .. } | Event::Resolved { .. } => {
-            connection.prepare_cached("delete from wish where run = ?")?.execute([record.run.to_string()])?;
-            Ok(())
+            connection.put("delete from wish where run = $1", params![&record.run.to_string()])
         }
         _ => Ok(()),
     }
 }
 
-fn set_status(connection: &Connection, number: i64, status: &str, finished: Option<i64>) -> rusqlite::Result<()> {
-    let sql = "update run set status = ?, finished_at = ? where number = ?";
-    connection.prepare_cached(sql)?.execute(params![status, finished, number])?;
-    Ok(())
+fn set_status(connection: &Connection, number: i64, status: &str, finished: Option<i64>) -> Result<(), Error> {
+    let sql = "update run set status = $1, finished_at = $2 where number = $3";
+    connection.put(sql, params![status, finished, number])
 }
 
-pub(crate) fn remember(connection: &Connection, holder: &str, write: &MemoryWrite) -> rusqlite::Result<()> {
-    let set = "insert into memory values (?, ?, ?) on conflict do update set value = excluded.value";
-    let forget = "delete from memory where holder = ? and key = ?";
+pub(crate) fn remember(connection: &Connection, holder: &str, write: &MemoryWrite) -> Result<(), Error> {
+    let set = "insert into memory values ($1, $2, $3) on conflict (holder, key) do update set value = excluded.value";
+    let forget = "delete from memory where holder = $1 and key = $2";
     match &write.value {
-        Some(value) => connection.prepare_cached(set)?.execute(params![holder, write.key, render::json(value)])?,
-        None => connection.prepare_cached(forget)?.execute(params![holder, write.key])?,
-    };
-    Ok(())
+        Some(value) => connection.put(set, params![holder, &write.key, &render::json(value)]),
+        None => connection.put(forget, params![holder, &write.key]),
+    }
 }

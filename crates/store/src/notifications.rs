@@ -1,10 +1,10 @@
 //! What runs tell their users, to be read later.
 
+use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use rusqlite::{Row, params};
 
 use crate::Store;
-use crate::failure::failed;
+use crate::db::{Connection, Error, Row, params};
 
 /// A notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,54 +42,48 @@ pub struct NewNotification {
     pub at: u64,
 }
 
+const COLUMNS: &str = "id, holder, title, body, metadata, at, read_at";
+
 impl Store {
     /// Makes a notification.
     pub async fn notify(&self, new: NewNotification) -> Result<(), StepError> {
-        let sql = "insert into notification (key, holder, title, body, metadata, at) values (?1, ?2, ?3, ?4, ?5, ?6) \
+        let sql = "insert into notification (key, holder, title, body, metadata, at) values ($1, $2, $3, $4, $5, $6) \
                    on conflict do nothing";
-        let job = move |connection: &rusqlite::Connection| {
+        let job = move |connection: &Connection| {
             let NewNotification { key, holder, title, body, metadata, at } = &new;
-            connection.prepare_cached(sql)?.execute(params![key, holder, title, body, metadata, *at as i64])?;
-            Ok(Ok(()))
+            connection.put(sql, params![key, holder, title, body, metadata, *at])
         };
         self.writer.submit(Box::new(job)).await
     }
 
     /// The newest notifications first; of one user, or of all.
     pub fn notifications(&self, holder: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StepError> {
-        let sql = "select id, holder, title, body, metadata, at, read_at from notification \
-                   where ?1 is null or holder = ?1 order by id desc limit ?2";
-        let reader = self.reader();
-        let mut statement = reader.prepare_cached(sql).map_err(failed)?;
-        let rows = statement.query_map(params![holder, limit], row_of).map_err(failed)?;
-        rows.collect::<Result<_, _>>().map_err(failed)
+        let sql =
+            format!("select {COLUMNS} from notification where (holder = $1 or $1 is null) order by id desc limit $2");
+        self.read_with(|db| db.query(&sql, params![holder, limit], row_of))
     }
 
-    /// Marks one as read; `false` if there is none of this number and user.
-    pub async fn read_notification(&self, holder: Option<&str>, id: i64, at: u64) -> Result<bool, StepError> {
-        let sql =
-            "update notification set read_at = coalesce(read_at, ?1) where id = ?2 and (?3 is null or holder = ?3)";
+    /// Marks one as read; `NotThere` if there is none of this number and user.
+    pub async fn read_notification(&self, holder: Option<&str>, id: i64, at: u64) -> Result<(), StepError> {
+        let sql = "update notification set read_at = coalesce(read_at, $1) \
+                   where id = $2 and (holder = $3 or $3 is null)";
         let holder = holder.map(str::to_owned);
-        let changed = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let count = changed.clone();
-        let job = move |connection: &rusqlite::Connection| {
-            let rows = connection.prepare_cached(sql)?.execute(params![at as i64, id, holder])?;
-            count.store(rows, std::sync::atomic::Ordering::Release);
-            Ok(Ok(()))
+        let job = move |connection: &Connection| match connection.execute(sql, params![at, id, &holder])? {
+            0 => Err(StepError::new(Code::NotThere, format!("there is no notification {id}")).into()),
+            _ => Ok(()),
         };
-        self.writer.submit(Box::new(job)).await?;
-        Ok(changed.load(std::sync::atomic::Ordering::Acquire) > 0)
+        self.writer.submit(Box::new(job)).await
     }
 }
 
-fn row_of(row: &Row<'_>) -> rusqlite::Result<NotificationRow> {
+fn row_of(row: &Row<'_>) -> Result<NotificationRow, Error> {
     Ok(NotificationRow {
         id: row.get(0)?,
         holder: row.get(1)?,
         title: row.get(2)?,
         body: row.get(3)?,
         metadata: row.get(4)?,
-        at: row.get::<_, i64>(5)? as u64,
-        is_read: row.get::<_, Option<i64>>(6)?.is_some(),
+        at: row.count(5)?,
+        is_read: row.get::<Option<i64>>(6)?.is_some(),
     })
 }
