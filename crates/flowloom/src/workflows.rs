@@ -24,7 +24,9 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Clock as _, Context, Reply};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::{Engine, Start};
-use flowloom_store::{Change, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, RunFilter, Store};
+use flowloom_store::{
+    Change, DefinitionKey, DefinitionRow, Kind, NewDefinition, NewNotification, Origin, RunFilter, Store,
+};
 use flowloom_tools::{FunctionConfig, NativeFunction};
 
 use crate::app::plan_of;
@@ -269,7 +271,37 @@ pub(crate) fn built_in(host: &Arc<Host>) -> Vec<(&'static str, FunctionConfig)> 
         ("workflow::run", function(Operation::Run)),
         ("workflow::list", function(Operation::List)),
         ("workflow::runs", function(Operation::Runs)),
+        ("notify::push", FunctionConfig::Native(Arc::new(Notify { store: host.store.clone() }))),
     ]
+}
+
+/// `notify::push`: leaves `title` and `body` in the owner's notifications. Sent again after a crash, it is there once.
+struct Notify {
+    store: Arc<Store>,
+}
+
+impl NativeFunction for Notify {
+    fn class(&self) -> EffectClass {
+        EffectClass::AtLeastOnce
+    }
+
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+        Box::pin(async move {
+            let arguments = request.payload.arguments("title").names_only();
+            let text = |name: &str| arguments.get(name).map(|value| render::text(value, render::Style::Json));
+            let metadata = arguments.get("metadata").cloned().unwrap_or_else(|| Map::new().into());
+            let new = NewNotification {
+                key: context.key(),
+                holder: context.owner.to_string(),
+                title: required(&arguments, "title")?,
+                body: text("body").unwrap_or_default(),
+                metadata: render::json(&metadata),
+                at: SystemClock.now_ms(),
+            };
+            self.store.notify(new).await?;
+            Ok(Value::map([("delivered", true.into())]))
+        })
+    }
 }
 
 /// A definition file as a function: its input is the payload, its result the run's output.

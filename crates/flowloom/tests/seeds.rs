@@ -145,7 +145,17 @@ fn agentflow() {
     assert_eq!(delete(&server, &format!("/api/pipelines/{id}")).status, 404);
     assert_eq!(server.get("/api/memory/ann").json(), json!({}));
     assert_eq!(server.get("/api/notifications").json(), json!([]));
-    assert_eq!(server.post("/api/notifications/1/read", &json!({})).status, 404);
+    let tells = json!({"pipeline": {"id": "tells", "name": "Tells", "edges": [], "nodes": [
+        {"id": "n1", "block_id": "notify_push", "inputs": {"title": "Done", "body": "All is well"}},
+    ]}});
+    let told = server.post("/api/pipeline/run", &tells).json();
+    assert_eq!(told["results"]["n1"], json!({"delivered": true}), "{told}");
+    let notifications = server.get("/api/notifications").json();
+    assert_eq!((&notifications[0]["title"], &notifications[0]["read"]), (&json!("Done"), &json!(false)));
+    let read = format!("/api/notifications/{}/read", notifications[0]["id"]);
+    assert_eq!(server.post(&read, &json!({})).status, 200);
+    assert_eq!(server.get("/api/v1/notifications").json()[0]["read"], true);
+    assert_eq!(server.post("/api/notifications/77/read", &json!({})).status, 404);
     for route in ["clarify", "create-agent", "create-agent/stream", "automate"] {
         assert_eq!(server.post(&format!("/api/{route}"), &json!({})).code(), "FL1511");
     }

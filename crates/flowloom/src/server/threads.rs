@@ -3,7 +3,8 @@
 // The macros that describe routes write out more of a path than is needed.
 #![allow(unused_qualifications)]
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Json;
@@ -20,6 +21,7 @@ use flowloom_formats::present;
 use flowloom_runtime::journal::{Journal as _, Wish, thread_holder};
 use flowloom_store::RunFilter;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use super::Server;
@@ -48,10 +50,18 @@ fn key_of(workflow: &str, thread: &str) -> String {
 
 /// The threads that have a turn under way, by holder and key.
 #[derive(Default)]
-pub(crate) struct Busy(Mutex<HashSet<(String, String)>>);
+pub(crate) struct Busy(Mutex<HashMap<(String, String), Taken>>);
+
+/// A thread that is taken.
+struct Taken {
+    /// The run of the turn, once it has begun.
+    run: Option<RunId>,
+    /// Closed when the thread is free again.
+    over: watch::Receiver<()>,
+}
 
 impl Busy {
-    fn all(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<(String, String), Taken>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,19 +70,35 @@ impl Busy {
 struct Turn {
     server: Arc<Server>,
     at: (String, String),
+    _over: watch::Sender<()>,
 }
 
 impl Turn {
-    fn begin(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Turn> {
+    /// Takes a thread. What an ended turn still has to put away is waited for.
+    async fn begin(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Turn> {
         let at = (owner.to_owned(), key.to_owned());
-        match server.busy.all().insert(at.clone()) {
-            true => Ok(Turn { server: server.clone(), at }),
-            false => Err(Problem::new(Code::RunOwned, "the thread has a turn under way; wait for its end")),
+        loop {
+            let mut before = match server.busy.all().entry(at.clone()) {
+                Entry::Vacant(free) => {
+                    let (over, taken) = watch::channel(());
+                    free.insert(Taken { run: None, over: taken });
+                    return Ok(Turn { server: server.clone(), at, _over: over });
+                }
+                Entry::Occupied(taken) => match taken.get().run {
+                    Some(run) if server.live.control(run).is_none() => taken.get().over.clone(),
+                    _ => return Err(Problem::new(Code::RunOwned, "the thread has a turn under way; wait for its end")),
+                },
+            };
+            // An error says that the sending side is gone, which is what is waited for.
+            while before.changed().await.is_ok() {}
         }
     }
 
     /// Keeps the thread taken until the run is over. One that waits has not kept what was said, so that is done here.
     fn follow(self, run: RunId) {
+        if let Some(taken) = self.server.busy.all().get_mut(&self.at) {
+            taken.run = Some(run);
+        }
         tokio::spawn(async move {
             self.server.live.wait(run).await;
             if let Err(error) = self.keep(run).await {
@@ -171,7 +197,7 @@ pub(crate) async fn remove(
 ) -> Answer<StatusCode> {
     caller.may(Scope::Run)?;
     let (owner, key) = (caller.acts_for(whose.user)?, key_of(&workflow, &thread));
-    let _turn = Turn::begin(&server, &owner, &key)?;
+    let _turn = Turn::begin(&server, &owner, &key).await?;
     if said(&server, &owner, &key).await?.is_none() {
         return Err(Problem::not_there("thread", &thread));
     }
@@ -218,7 +244,7 @@ pub(crate) async fn say(
             let message = format!("{workflow} is no conversation; start it with POST /api/v1/runs");
             return Err(Problem::new(Code::RequestInvalid, message));
         }
-        let turn = Turn::begin(&server, &call.owner, &key)?;
+        let turn = Turn::begin(&server, &call.owner, &key).await?;
         let run = match asked(&server, &call.owner, &workflow, &key).await? {
             Some(run) => reply(&server, run, &message.message, &call.owner).await?,
             None => {

@@ -110,10 +110,13 @@ fn check(block: &Value, span: Span, problems: &mut Problems) {
     let lacks = match kind {
         "python" => text("source_code").is_none().then_some("source_code"),
         "llm" => text("prompt_template").is_none().then_some("prompt_template"),
+        "function" => text("function_id").is_none().then_some("function_id"),
         other => {
-            let message = format!("the block {id} has the execution_type {other:?}; there are \"python\" and \"llm\"");
+            let message = format!(
+                "the block {id} has the execution_type {other:?}; there are \"python\", \"llm\" and \"function\""
+            );
             problems.error(Code::BlockIncomplete, span, message).help =
-                Some("write it in Python, or as a prompt".into());
+                Some("write it in Python, as a prompt, or name a function".into());
             return;
         }
     };
@@ -138,6 +141,11 @@ impl Definition {
         self.text("category") == "trigger"
     }
 
+    /// The function that it calls, if it is no code of its own.
+    pub(super) fn function(&self) -> Option<&str> {
+        (self.text("execution_type") == "function" && !self.is_trigger()).then(|| self.text("function_id"))
+    }
+
     /// Inputs that a node must give.
     pub(super) fn required_inputs(&self) -> Vec<String> {
         let Some(schema) = self.schema("input_schema") else { return Vec::new() };
@@ -157,6 +165,7 @@ impl Definition {
     pub(super) fn step(&self, inputs: Data) -> Block {
         let code = match self.text("execution_type") {
             "llm" => BlockCode::Prompt(Box::new(self.prompt())),
+            "function" => BlockCode::Function(self.text("function_id").into()),
             _ => {
                 let source = self.text("source_code");
                 // What it sends may have arrived when a crash hits; what it only reads can be read again.

@@ -64,12 +64,13 @@ pub(crate) fn compile(
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let inner = ["pipeline", "pipeline_json", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
     let blocks = Blocks::load(file, &node, sources, problems);
-    Compiler { problems, blocks, file, needs }.pipeline(inner)
+    Compiler { problems, blocks, sources, file, needs }.pipeline(inner)
 }
 
 struct Compiler<'a> {
     problems: &'a mut Problems,
     blocks: Blocks,
+    sources: &'a Sources,
     file: &'a str,
     /// Files of blocks that are named and not there.
     needs: &'a mut Vec<String>,
@@ -105,6 +106,8 @@ impl Compiler<'_> {
         if self.problems.has_errors() {
             return None;
         }
+        let called = rows.iter().filter_map(|row| Some((row.block.as_ref()?.function()?.into(), row.span)));
+        let functions = called.collect();
         let mut siblings = Siblings::default();
         let nodes = rows.iter().zip(needs).map(|(row, needs)| node_of(row, needs, &mut siblings)).collect();
         let dag = Step { span, ..Step::new(Key::nth("nodes", 1), Kind::Dag(Dag { nodes, fails: true })) };
@@ -129,7 +132,7 @@ impl Compiler<'_> {
             inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
             text: RULES,
             limits: Limits::default(),
-            functions: Vec::new(),
+            functions,
             thread: None,
             root: Step::new(Key::nth("pipeline", 1), root),
         })
@@ -156,6 +159,9 @@ impl Compiler<'_> {
                 inputs.push((key.clone(), data, value.span));
             }
         }
+        if let Some(function) = block.as_ref().and_then(Definition::function) {
+            self.function(function, span);
+        }
         if let Some(block) = &block {
             self.given(block, &inputs, id, node.span);
         }
@@ -174,6 +180,22 @@ impl Compiler<'_> {
             });
         }
         found
+    }
+
+    /// The function of a block must exist.
+    fn function(&mut self, id: &str, span: Span) {
+        let own = self.sources.functions.iter().map(String::as_str);
+        let mut known = crate::steps::BUILT_IN.iter().copied().chain(own).collect::<Vec<_>>();
+        // These are steps of a list, and nothing that is called.
+        known.retain(|name| !["agent::chat", "memory::get", "memory::set", "human::ask"].contains(name));
+        if known.contains(&id) || self.sources.server_of(id).is_some() {
+            return;
+        }
+        let message = format!("there is no function {id:?} that a block can call");
+        self.problems.error(Code::UnknownFunction, span, message).help = Some(match did_you_mean(id, known) {
+            Some(meant) => format!("did you mean {meant:?}?"),
+            None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
+        });
     }
 
     /// Required inputs of the block must be there, unless they have a default.
