@@ -231,6 +231,12 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    /// The text of its definition.
+    pub(crate) fn definition(&self) -> &str {
+        let bundle = &self.ready.bundle;
+        bundle.files.get(&bundle.entry).map_or("", String::as_str)
+    }
+
     /// Where it stands.
     pub(crate) fn state(&self) -> RunState {
         RunState::of(self.records.iter().map(|record| &**record))

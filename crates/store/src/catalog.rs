@@ -1,4 +1,4 @@
-//! What is kept beside the journal: bundles, the list of runs, wishes, workflows.
+//! What is kept beside the journal: bundles, the list of runs, wishes.
 
 use std::sync::Arc;
 
@@ -26,23 +26,14 @@ pub struct RunRow {
     pub format: String,
     /// The name of its definition.
     pub name: String,
+    /// The id of its definition, where it has one.
+    pub workflow: Option<String>,
     /// Whose run it is.
     pub holder: String,
     /// Its status; a run that says `running` and has no living owner was interrupted.
     pub status: String,
     /// Whether a living process drives it.
     pub is_driven: bool,
-}
-
-/// A workflow that was registered with `workflow::create`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkflowRow {
-    /// Its id.
-    pub id: String,
-    /// When it was registered, in milliseconds since 1970.
-    pub created_at: u64,
-    /// The definition's JSON text.
-    pub definition: String,
 }
 
 /// Which runs a list shows.
@@ -54,13 +45,23 @@ pub struct RunFilter {
     pub status: Option<String>,
     /// Those of definitions with this name only.
     pub name: Option<String>,
+    /// Those of the definition with this id only, or of this name where it has none.
+    pub workflow: Option<String>,
+    /// Those of definitions in this format only.
+    pub format: Option<String>,
     /// Those that were created before this one only.
     pub before: Option<RunId>,
     /// So many at most.
     pub limit: u32,
+    /// So many are left out first.
+    pub offset: u32,
 }
 
-const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder";
+const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder, workflow";
+
+/// What a [`RunFilter`] lets through.
+const FILTER: &str = "($1 is null or holder = $1) and ($2 is null or status = $2) and ($3 is null or name = $3) \
+                      and ($4 is null or coalesce(workflow, name) = $4) and ($5 is null or format = $5) and ($6 is null or id < $6)";
 
 impl Store {
     /// Keeps a bundle for the run that is about to start; it is stored with the run's first event.
@@ -85,12 +86,21 @@ impl Store {
 
     /// The newest runs that a filter lets through.
     pub fn runs_of(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StepError> {
-        let sql = format!(
-            "select {RUN_COLUMNS} from run where (holder = $1 or $1 is null) and (status = $2 or $2 is null) \
-             and (name = $3 or $3 is null) and (id < $4 or $4 is null) order by id desc limit $5"
-        );
-        let before = filter.before.map(|id| id.to_string());
-        self.select_runs(&sql, params![&filter.holder, &filter.status, &filter.name, &before, filter.limit])
+        let sql = format!("select {RUN_COLUMNS} from run where {FILTER} order by id desc limit $7 offset $8");
+        let RunFilter { holder, status, name, workflow, format, before, limit, offset } = filter;
+        let before = before.map(|id| id.to_string());
+        self.select_runs(&sql, params![holder, status, name, workflow, format, &before, *limit, *offset])
+    }
+
+    /// How many runs a filter lets through, whatever its `limit` and `offset`.
+    pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StepError> {
+        let sql = format!("select count(*) from run where {FILTER}");
+        let RunFilter { holder, status, name, workflow, format, before, .. } = filter;
+        let before = before.map(|id| id.to_string());
+        let count = self.read_with(|db| {
+            db.first(&sql, params![holder, status, name, workflow, format, &before], |row| row.count(0))
+        })?;
+        Ok(count.unwrap_or_default())
     }
 
     /// The run with this id, if there is one.
@@ -143,6 +153,7 @@ impl Store {
             finished_at: finished_at.map(|at| at as u64),
             format: row.get(3)?,
             name: row.get(4)?,
+            workflow: row.get(8)?,
             holder: row.get(7)?,
             status: row.get(5)?,
             is_driven,
@@ -158,29 +169,11 @@ impl Store {
         self.writer.submit(Box::new(leave)).await
     }
 
-    /// Registers a workflow, in the place of one with the same id.
-    pub async fn put_workflow(&self, workflow: WorkflowRow) -> Result<(), StepError> {
-        let put = move |connection: &Connection| {
-            let sql = "insert into workflow values ($1, $2, $3) on conflict (id) do update \
-                       set created_at = excluded.created_at, definition = excluded.definition";
-            connection.put(sql, params![&workflow.id, workflow.created_at, &workflow.definition])
-        };
-        self.writer.submit(Box::new(put)).await
-    }
-
     /// Keeps values for `holder`, as a step that writes to the memory would.
     pub async fn remember(&self, holder: String, writes: Vec<MemoryWrite>) -> Result<(), StepError> {
         let remember = move |connection: &Connection| {
             writes.iter().try_for_each(|write| crate::journal::remember(connection, &holder, write))
         };
         self.writer.submit(Box::new(remember)).await
-    }
-
-    /// Every registered workflow, the oldest first.
-    pub fn workflows(&self) -> Result<Vec<WorkflowRow>, StepError> {
-        let sql = "select id, created_at, definition from workflow order by created_at, id";
-        let read =
-            |row: &Row<'_>| Ok(WorkflowRow { id: row.get(0)?, created_at: row.count(1)?, definition: row.get(2)? });
-        self.read_with(|db| db.query(sql, &[], read))
     }
 }

@@ -5,9 +5,12 @@
 
 mod catalog;
 mod db;
+mod definitions;
 mod failure;
 mod journal;
 mod keys;
+mod notifications;
+mod orphans;
 mod owner;
 mod readers;
 mod rows;
@@ -24,12 +27,15 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 
-pub use catalog::{RunFilter, RunRow, WorkflowRow};
+pub use catalog::{RunFilter, RunRow};
 pub use db::postgres::Database;
 use db::postgres::{Postgres, Process, blocking};
 use db::sqlite::Sqlite;
 use db::{Connection, Error, Source};
+pub use definitions::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, SHARED, VersionRow};
 pub use keys::KeyRow;
+pub use notifications::{NewNotification, NotificationRow};
+pub use orphans::Orphan;
 use owner::Owner;
 use readers::Readers;
 pub use started::Started;

@@ -8,7 +8,10 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::journal::{Append, Journal, Lease, Wish, profile_holder, thread_holder};
-use flowloom_store::{Durability, KeyRow, RunFilter, Started, WorkflowRow};
+use flowloom_store::{
+    Change, Changed, DefinitionKey, Durability, KeyRow, Kind, NewDefinition, NewNotification, Origin, RunFilter,
+    SHARED, Started,
+};
 
 use support::{Place, append, created, finished, id, record};
 
@@ -44,8 +47,11 @@ on_both!(
     wishes_reach_another_process,
     a_key_starts_one_run,
     keys_are_found_until_they_are_revoked,
-    the_latest_definition_of_a_workflow_counts,
+    memories_come_in_the_order_of_their_bytes,
     runs_are_filtered_and_counted,
+    definitions_are_versioned_and_changed_together,
+    notifications_are_made_once_and_read,
+    a_run_that_gets_no_further_is_hopeless,
 );
 
 async fn what_is_written_is_read_by_another_process(place: &Place) {
@@ -241,13 +247,8 @@ async fn keys_are_found_until_they_are_revoked(place: &Place) {
     assert_eq!(store.revoke_key("k2", 10).await.expect_err("it is").code, Code::KeyUnknown);
 }
 
-async fn the_latest_definition_of_a_workflow_counts(place: &Place) {
+async fn memories_come_in_the_order_of_their_bytes(place: &Place) {
     let store = place.open();
-    let row = |id: &str, at: u64, text: &str| WorkflowRow { id: id.into(), created_at: at, definition: text.into() };
-    for row in [row("b", 1, "old"), row("B", 1, "big"), row("b", 1, "new")] {
-        store.put_workflow(row).await.expect("kept");
-    }
-    assert_eq!(store.workflows().expect("readable"), [row("B", 1, "big"), row("b", 1, "new")]);
     let write = |key: &str, value| MemoryWrite { key: key.into(), value };
     let holder = profile_holder("ann");
     let writes =
@@ -285,4 +286,83 @@ async fn runs_are_filtered_and_counted(place: &Place) {
     assert_eq!(ids(RunFilter { holder: Some("bob".into()), ..all }), []);
     assert!(store.bytes().expect("readable") > 0);
     assert!(!store.describe().expect("readable").is_empty());
+}
+
+async fn definitions_are_versioned_and_changed_together(place: &Place) {
+    let (store, other) = (place.open(), place.open());
+    let key = |kind, id: &str| DefinitionKey { holder: SHARED.into(), kind, id: id.into() };
+    let put = |kind, id: &str, content: &str, uses: &[&str]| {
+        let uses = uses.iter().map(|id| (Kind::Block, (*id).to_owned())).collect();
+        let (key, format) = (key(kind, id), Some("pipeline".to_owned()));
+        Change::Put(NewDefinition { key, format, content: content.into(), origin: Origin::Api, uses })
+    };
+    let block = put(Kind::Block, "b", "one", &[]);
+    let flow = put(Kind::Workflow, "w", "flow", &["b"]);
+    let done = store.change_definitions(vec![block.clone(), flow], 1).await.expect("made");
+    assert_eq!(done, [Changed::Created, Changed::Created]);
+    let again = other.change_definitions(vec![block, put(Kind::Block, "c", "new", &[])], 2).await.expect("made");
+    assert_eq!(again, [Changed::Unchanged, Changed::Created]);
+    let gone = vec![Change::Delete(key(Kind::Block, "c")), Change::Delete(key(Kind::Block, "b"))];
+    let refused = other.change_definitions(gone, 3).await.expect_err("the workflow needs it");
+    assert_eq!(refused.code, Code::StillUsed);
+    assert!(store.definition(&key(Kind::Block, "c")).expect("readable").is_some(), "all or none");
+    let (one, two) = tokio::join!(
+        store.change_definitions(vec![put(Kind::Block, "b", "two", &[])], 4),
+        other.change_definitions(vec![put(Kind::Block, "b", "three", &[])], 5)
+    );
+    assert_eq!((one.expect("made"), two.expect("made")), (vec![Changed::Updated], vec![Changed::Updated]));
+    let versions = store.versions(&key(Kind::Block, "b")).expect("readable");
+    assert_eq!(versions.iter().map(|version| version.version).collect::<Vec<_>>(), [3, 2, 1]);
+    assert_eq!(store.definitions(SHARED, Kind::Block).expect("readable").len(), 2);
+}
+
+async fn notifications_are_made_once_and_read(place: &Place) {
+    let store = place.open();
+    let new = |key: &str, at| NewNotification {
+        key: key.into(),
+        holder: "ann".into(),
+        title: "t".into(),
+        body: "b".into(),
+        metadata: "{}".into(),
+        at,
+    };
+    for key in ["a", "a", "b"] {
+        store.notify(new(key, 1)).await.expect("made");
+    }
+    let all = store.notifications(None, 10).expect("readable");
+    assert_eq!(all.len(), 2);
+    assert!(!store.read_notification(Some("bob"), all[0].id, 2).await.expect("asked"));
+    assert!(store.read_notification(Some("ann"), all[0].id, 2).await.expect("asked"));
+    let read: Vec<bool> = store.notifications(Some("ann"), 10).expect("there").iter().map(|row| row.is_read).collect();
+    assert_eq!(read, [true, false]);
+}
+
+async fn a_run_that_gets_no_further_is_hopeless(place: &Place) {
+    let first = place.open();
+    let lease = first.begin(id(1)).expect("new");
+    let start = |seq, epoch| record(id(1), seq, Event::RunStarted { epoch });
+    append(&*first, lease, vec![record(id(1), 1, created(&first)), start(2, 1)]).await.expect("stored");
+    let watching = place.open();
+    assert_eq!(watching.orphans(9).expect("readable"), [], "its owner lives");
+    drop(first);
+    for n in 0..3 {
+        let orphans = watching.orphans(9).expect("readable");
+        assert_eq!(orphans.iter().map(|orphan| orphan.is_hopeless).collect::<Vec<_>>(), [false], "{n}");
+        let next = place.open();
+        let lease = next.claim(id(1)).await.expect("nobody's");
+        append(&*next, lease, vec![start(3 + n, lease.epoch)]).await.expect("stored");
+    }
+    assert!(watching.orphans(9).expect("readable")[0].is_hopeless);
+    watching.quarantine(id(1), 7).await.expect("left alone");
+    assert_eq!(watching.orphans(9).expect("readable"), []);
+    assert_eq!(watching.counts().expect("readable"), [("quarantined".to_owned(), 1)]);
+    // A person resumes it, and it gets on.
+    let lease = watching.claim(id(1)).await.expect("nobody's");
+    append(&*watching, lease, vec![start(7, lease.epoch), record(id(1), 8, Event::StepUncertain)])
+        .await
+        .expect("stored");
+    assert_eq!(watching.orphans(9).expect("readable"), [], "it is driven here");
+    watching.release(lease);
+    drop(watching);
+    assert!(!place.open().orphans(9).expect("readable")[0].is_hopeless);
 }

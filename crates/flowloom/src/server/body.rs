@@ -18,14 +18,22 @@ impl<T: DeserializeOwned> FromRequest<Arc<Server>> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &Arc<Server>) -> Result<Body<T>, Problem> {
-        let invalid = |message: String| Problem::new(Code::RequestInvalid, message);
-        let bytes = axum::body::to_bytes(request.into_body(), BODY).await.map_err(|error| {
-            let message = format!("the body cannot be read, or has more than {BODY} bytes: {error}");
-            invalid(message).with_status(StatusCode::PAYLOAD_TOO_LARGE)
-        })?;
-        let text = String::from_utf8(bytes.into()).map_err(|_| invalid("the body is not UTF-8".to_owned()))?;
+        let text = text(request).await?;
         let value = serde_json::from_str(&text)
             .map_err(|error| invalid(format!("the body is not what this route takes: {error}")))?;
         Ok(Body(value, text))
     }
+}
+
+/// The text of a body.
+pub(crate) async fn text(request: Request) -> Result<String, Problem> {
+    let bytes = axum::body::to_bytes(request.into_body(), BODY).await.map_err(|error| {
+        let message = format!("the body cannot be read, or has more than {BODY} bytes: {error}");
+        invalid(message).with_status(StatusCode::PAYLOAD_TOO_LARGE)
+    })?;
+    String::from_utf8(bytes.into()).map_err(|_| invalid("the body is not UTF-8".to_owned()))
+}
+
+fn invalid(message: String) -> Problem {
+    Problem::new(Code::RequestInvalid, message)
 }

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
 
 use super::Server;
+use super::definitions::upload::Kind as Upload;
 use super::problem::Problem;
 
 /// Bytes of a body at most.
@@ -40,9 +41,9 @@ fn check(server: &Server, method: &Method, uri: &Uri, headers: &HeaderMap) -> Re
     // A body without a declared length is one, too.
     let has_body = length.map_or_else(|| headers.contains_key(header::TRANSFER_ENCODING), |length| length > 0);
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();
-    let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+    let is_taken = Upload::of(kind).is_some_and(|kind| kind.is_taken(method, uri));
     // What a form of another site can send without asking is never JSON by its type.
-    if changes && !is_json && (has_body || !kind.is_empty()) {
+    if changes && !is_taken && (has_body || !kind.is_empty()) {
         let message = format!("the body must be application/json, not {kind:?}");
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }

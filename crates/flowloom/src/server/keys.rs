@@ -101,6 +101,15 @@ impl Caller {
         self.user.as_deref().unwrap_or("local")
     }
 
+    /// On whose behalf the call is made, which says `named`: a key that belongs to a user is that user's.
+    pub(crate) fn acts_for(&self, named: Option<String>) -> Result<String, Problem> {
+        match (&self.user, named) {
+            (Some(user), Some(other)) if *user != other => Err(Problem::not_there("user", &other)),
+            (Some(user), _) => Ok(user.clone()),
+            (None, other) => Ok(other.unwrap_or_else(|| self.holder().to_owned())),
+        }
+    }
+
     /// Whether an object of `holder` is the caller's.
     pub(crate) fn owns(&self, holder: &str) -> bool {
         self.user.as_deref().is_none_or(|user| user == holder)

@@ -2,17 +2,21 @@
 //! is served.
 
 mod body;
-mod catalog;
+pub(crate) mod catalog;
+mod definitions;
 mod events;
 mod guard;
 mod health;
 pub(crate) mod keys;
 mod live;
+mod models;
 mod problem;
 mod run;
 mod runs;
+mod seeds;
 mod start;
 mod tell;
+mod threads;
 mod workflows;
 
 use std::future::IntoFuture as _;
@@ -28,7 +32,7 @@ use axum::{Json, Router};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::status::Status;
-use flowloom_store::RunFilter;
+use flowloom_store::{RunFilter, SHARED};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
@@ -37,8 +41,10 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use catalog::Catalog;
+use definitions::parts;
 use live::Live;
 use problem::{Answer, Problem};
+use threads::Busy;
 
 /// How long runs under way may take to reach their next step when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -66,6 +72,8 @@ pub(crate) struct Server {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Catalog,
     pub(crate) live: Arc<Live>,
+    /// Threads with a turn under way.
+    pub(crate) busy: Busy,
     /// Whether calls without a key are taken: there are no keys, and only this machine can call.
     pub(crate) is_open: bool,
     hosts: Vec<String>,
@@ -105,13 +113,14 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let server = Arc::new(Server {
         catalog: Catalog::new(options.folder, app.clone()),
         live: Live::new(options.max_runs),
+        busy: Busy::default(),
         is_open: !has_keys,
         hosts,
         openapi: serde_json::to_value(openapi).unwrap_or_default(),
         app,
     });
     take_up(&server).await?;
-    greet(&server, address);
+    greet(&server, address)?;
     let live = server.live.clone();
     let router = router
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
@@ -146,11 +155,24 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
     ))]
     struct Api;
     let (router, openapi) = OpenApiRouter::with_openapi(Api::openapi())
-        .routes(routes!(workflows::list))
-        .routes(routes!(workflows::get))
+        .routes(routes!(workflows::list, definitions::sync::put_all))
+        .routes(routes!(workflows::get, definitions::put::put, definitions::put::remove))
+        .routes(routes!(definitions::put::written))
+        .routes(routes!(definitions::put::versions))
+        .routes(routes!(definitions::check::check))
+        .routes(routes!(parts::blocks::list))
+        .routes(routes!(parts::blocks::get, parts::blocks::put, parts::blocks::remove))
+        .routes(routes!(parts::agents::list))
+        .routes(routes!(parts::agents::get, parts::agents::put, parts::agents::remove))
+        .routes(routes!(parts::tools::list))
+        .routes(routes!(parts::tools::get, parts::tools::put, parts::tools::remove))
         .routes(routes!(runs::list, start::start))
         .routes(routes!(runs::get))
         .routes(routes!(runs::follow))
+        .routes(routes!(runs::replay))
+        .routes(routes!(threads::list))
+        .routes(routes!(threads::get, threads::say, threads::remove))
+        .routes(routes!(models::list))
         .routes(routes!(tell::cancel))
         .routes(routes!(tell::resume))
         .routes(routes!(tell::reply))
@@ -159,8 +181,47 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(health::ready))
         .routes(routes!(health::metrics))
         .routes(routes!(health::explain))
+        .merge(seeds())
         .split_for_parts();
     (router.route("/openapi.json", get(description)), openapi)
+}
+
+/// The routes of the systems that the formats come from.
+fn seeds() -> OpenApiRouter<Arc<Server>> {
+    use seeds::agentflow::{author, blocks, executions, memory, notifications, pipelines};
+    use seeds::{agentos, anythingllm};
+    OpenApiRouter::new()
+        .routes(routes!(agentos::create, agentos::list))
+        .routes(routes!(agentos::run_stored))
+        .routes(routes!(agentos::runs))
+        .routes(routes!(anythingllm::save))
+        .routes(routes!(anythingllm::list))
+        .routes(routes!(anythingllm::get, anythingllm::remove))
+        .routes(routes!(anythingllm::toggle))
+        .routes(routes!(anythingllm::run_flow))
+        .routes(routes!(author::clarify))
+        .routes(routes!(author::create_agent))
+        .routes(routes!(author::create_agent_stream))
+        .routes(routes!(author::automate))
+        .routes(routes!(blocks::list, blocks::put))
+        .routes(routes!(blocks::get, blocks::remove))
+        .routes(routes!(blocks::source))
+        .routes(routes!(blocks::search))
+        .routes(routes!(pipelines::list, pipelines::create))
+        .routes(routes!(pipelines::get, pipelines::remove))
+        .routes(routes!(pipelines::run_kept))
+        .routes(routes!(pipelines::run_once))
+        .routes(routes!(executions::list))
+        .routes(routes!(executions::get))
+        .routes(routes!(executions::list_native))
+        .routes(routes!(executions::get_native))
+        .routes(routes!(notifications::list))
+        .routes(routes!(notifications::read))
+        .routes(routes!(notifications::list_native))
+        .routes(routes!(notifications::read_native))
+        .routes(routes!(memory::get))
+        .routes(routes!(memory::get_native))
+        .routes(routes!(memory::put, memory::remove))
 }
 
 async fn description(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
@@ -180,12 +241,12 @@ async fn take_up(server: &Arc<Server>) -> Result<(), StepError> {
     Ok(())
 }
 
-fn greet(server: &Server, address: SocketAddr) {
-    let definitions = server.catalog.list();
+fn greet(server: &Server, address: SocketAddr) -> Result<(), StepError> {
+    let definitions = server.catalog.list(SHARED)?;
     eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
     for definition in &definitions {
         let mark = if definition.is_refused { "✗" } else { "✓" };
-        eprintln!("  {mark} {:<32} {}", definition.id, definition.file);
+        eprintln!("  {mark} {:<32} {}", definition.id, definition.file().unwrap_or("(kept in the database)"));
     }
     if let Some(first) = definitions.iter().find(|one| !one.is_refused) {
         let key = if server.is_open { "" } else { " -H 'Authorization: Bearer fl_…'" };
@@ -195,6 +256,7 @@ fn greet(server: &Server, address: SocketAddr) {
         );
     }
     eprintln!("Routes: http://{address}/openapi.json");
+    Ok(())
 }
 
 /// Ready when the program is told to stop and the runs under way have had their time. What is not done by then is

@@ -1,4 +1,4 @@
-//! Starting runs: `POST /api/v1/runs`.
+//! Starting runs: `POST /api/v1/runs`, and what every other route that starts one shares.
 
 // The macros that describe routes write out more of a path than is needed.
 #![allow(unused_qualifications)]
@@ -21,6 +21,7 @@ use utoipa::ToSchema;
 
 use super::Server;
 use super::body::Body;
+use super::catalog::Definition;
 use super::keys::{Caller, Scope};
 use super::problem::{Answer, Document, Problem};
 use super::run::{Waiting, answer};
@@ -59,60 +60,94 @@ pub(crate) async fn start(
     headers: HeaderMap,
     Body(new, text): Body<NewRun>,
 ) -> Answer<Response> {
+    let call = Call { server: &server, owner: admit(&server, &caller, new.user.clone())?, headers: &headers };
+    let run = call.once(&text, async |id| {
+        let definition = call.definition(&new.workflow).await?;
+        let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
+        let starting = Starting { inputs, agent: new.agent, budget: new.budget, keep: None };
+        call.begin(&definition, starting, id).await
+    });
+    answer(&server, run.await?, waiting, &headers).await
+}
+
+/// Whether the caller may start a run now, and whose it is.
+pub(super) fn admit(server: &Server, caller: &Caller, user: Option<String>) -> Answer<String> {
     caller.may(Scope::Run)?;
     server.live.admit()?;
-    let owner = match (&caller.user, new.user.clone()) {
-        (Some(user), Some(other)) if *user != other => return Err(Problem::not_there("user", &other)),
-        (Some(user), _) => user.clone(),
-        (None, other) => other.unwrap_or_else(|| "local".to_owned()),
-    };
-    let id = match headers.get("idempotency-key") {
-        None => None,
-        Some(key) => Some(once(&server, &owner, key.to_str().unwrap_or_default(), &text).await?),
-    };
-    let id = match id {
-        // Started before by the same call.
-        Some(id) if matches!(server.app.store.run(id), Ok(Some(_))) => id,
-        id => begin(&server, new, owner, id).await?,
-    };
-    answer(&server, id, waiting, &headers).await
+    caller.acts_for(user)
 }
 
-/// The run of an Idempotency-Key.
-async fn once(server: &Server, owner: &str, key: &str, text: &str) -> Answer<RunId> {
-    let request = Hash::of(text.as_bytes()).to_string();
-    let id = RunId(uuid::Uuid::now_v7());
-    match server.app.store.start_once((owner, key), &request, id, SystemClock.now_ms()).await? {
-        Started::Run(id) => Ok(id),
-        Started::Other => Err(Problem::new(Code::KeyReused, "this Idempotency-Key was used for another call")),
-    }
+/// A call that starts a run.
+pub(super) struct Call<'a> {
+    pub(super) server: &'a Arc<Server>,
+    /// Whose run it is.
+    pub(super) owner: String,
+    pub(super) headers: &'a HeaderMap,
 }
 
-async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunId>) -> Answer<RunId> {
-    let (shared, name) = (server.clone(), new.workflow.clone());
-    let found = super::blocking(move || shared.catalog.find(&name)).await?;
-    let definition = found.ok_or_else(|| Problem::not_there("workflow", &new.workflow))?;
-    let Some(prepared) = definition.ready(&server.catalog).await? else {
-        let message = format!("the workflow {} has errors", definition.id);
-        return Err(Problem::new(Code::StepRefused, message).with_errors(definition.problems.clone()));
-    };
-    let mut limits = server.app.config.limits.within(&prepared.plan.limits);
-    if let Some(budget) = &new.budget {
-        inputs::budget(budget, &mut limits).map_err(|failure| Problem::from(failure.error))?;
+/// With what a definition is started.
+pub(super) struct Starting {
+    pub(super) inputs: Value,
+    /// The agent on whose behalf it runs.
+    pub(super) agent: Option<String>,
+    /// Bounds, as `--budget` takes them.
+    pub(super) budget: Option<String>,
+    /// Under which key the conversation is kept.
+    pub(super) keep: Option<String>,
+}
+
+impl Call<'_> {
+    /// The run that `begin` starts, or that the same call has started before under its Idempotency-Key. `request` is
+    /// what makes it the same call.
+    pub(super) async fn once(
+        &self,
+        request: &str,
+        begin: impl AsyncFnOnce(Option<RunId>) -> Answer<RunId>,
+    ) -> Answer<RunId> {
+        let Some(key) = self.headers.get("idempotency-key") else { return begin(None).await };
+        let key = key.to_str().unwrap_or_default();
+        let request = Hash::of(request.as_bytes()).to_string();
+        let id = RunId(uuid::Uuid::now_v7());
+        let store = &self.server.app.store;
+        match store.start_once((&self.owner, key), &request, id, SystemClock.now_ms()).await? {
+            Started::Run(id) if matches!(store.run(id), Ok(Some(_))) => Ok(id),
+            Started::Run(id) => begin(Some(id)).await,
+            Started::Other => Err(Problem::new(Code::KeyReused, "this Idempotency-Key was used for another call")),
+        }
     }
-    let start = Start {
-        plan: prepared.plan.clone(),
-        bundle: prepared.keep(&server.app),
-        inputs: new.inputs.unwrap_or_else(|| Map::new().into()),
-        owner,
-        agent: new.agent,
-        limits,
-        depth: 0,
-        keep: None,
-        id,
-    };
-    let run = prepared.engine.start(start)?;
-    let id = run.id();
-    server.live.drive(run);
-    Ok(id)
+
+    /// The definition that is meant.
+    pub(super) async fn definition(&self, id: &str) -> Answer<Arc<Definition>> {
+        let (server, name, owner) = (self.server.clone(), id.to_owned(), self.owner.clone());
+        let found = super::blocking(move || server.catalog.find(&owner, &name)).await??;
+        found.ok_or_else(|| Problem::not_there("workflow", id))
+    }
+
+    /// Starts a run of a definition.
+    pub(super) async fn begin(&self, definition: &Definition, starting: Starting, id: Option<RunId>) -> Answer<RunId> {
+        let server = self.server;
+        let Some(prepared) = definition.ready(&server.catalog).await? else {
+            let message = format!("the workflow {} has errors", definition.id);
+            return Err(Problem::new(Code::StepRefused, message).with_errors(definition.problems.clone()));
+        };
+        let mut limits = server.app.config.limits.within(&prepared.plan.limits);
+        if let Some(budget) = &starting.budget {
+            inputs::budget(budget, &mut limits).map_err(|failure| Problem::from(failure.error))?;
+        }
+        let run = prepared.engine.start(Start {
+            plan: prepared.plan.clone(),
+            bundle: prepared.keep(&server.app),
+            inputs: starting.inputs,
+            owner: self.owner.clone(),
+            agent: starting.agent,
+            limits,
+            depth: 0,
+            workflow: Some(definition.id.clone()),
+            keep: starting.keep,
+            id,
+        })?;
+        let id = run.id();
+        server.live.drive(run);
+        Ok(id)
+    }
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use flowloom_core::plan::{InputKind, Inputs};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Server;
 use super::catalog::Definition;
+use super::definitions::Whose;
 use super::keys::{Caller, Scope};
 use super::problem::{Answer, Document, Problem};
 
@@ -22,15 +23,21 @@ pub(crate) struct Workflow {
     description: String,
     /// `flow`, `steps`, `pipeline`, `graph` or `markdown`.
     format: &'static str,
-    /// Its file in the served folder.
-    file: String,
+    /// Its file in the served folder, if it lies there.
+    file: Option<String>,
+    /// Who put it into the store, if it is kept there: `api`, `sync` or `function`.
+    origin: Option<&'static str>,
+    /// Counts the contents it has had in the store, from 1.
+    version: Option<u32>,
+    /// Hash of its content in the store.
+    hash: Option<String>,
     /// Whether `check` finds an error in it, so that it cannot be run.
     is_refused: bool,
     /// What it can be given.
     inputs: Vec<Input>,
     /// What `check` says of it.
     #[schema(value_type = Vec<Object>)]
-    problems: Vec<serde_json::Value>,
+    pub(super) problems: Vec<serde_json::Value>,
 }
 
 /// What a definition can be given.
@@ -53,35 +60,46 @@ pub(crate) struct Workflows {
 }
 
 /// What can be run.
-#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", responses((status = 200, body = Workflows)))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Workflows>> {
+#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", params(Whose), responses((status = 200, body = Workflows)))]
+pub(crate) async fn list(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Query(whose): Query<Whose>,
+) -> Answer<Json<Workflows>> {
     caller.may(Scope::Read)?;
-    let items = super::blocking(move || server.catalog.list()).await?;
+    let holder = caller.acts_for(whose.user)?;
+    let items = super::blocking(move || server.catalog.list(&holder)).await??;
     Ok(Json(Workflows { items: items.iter().map(|definition| shown(definition)).collect() }))
 }
 
 /// One definition.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path), Whose),
     responses((status = 200, body = Workflow), (status = 404, body = Document)))]
 pub(crate) async fn get(
     State(server): State<Arc<Server>>,
     caller: Caller,
     Path(id): Path<String>,
+    Query(whose): Query<Whose>,
 ) -> Answer<Json<Workflow>> {
     caller.may(Scope::Read)?;
+    let holder = caller.acts_for(whose.user)?;
     let wanted = id.clone();
-    let found = super::blocking(move || server.catalog.find(&wanted)).await?;
+    let found = super::blocking(move || server.catalog.find(&holder, &wanted)).await??;
     found.map(|definition| Json(shown(&definition))).ok_or_else(|| Problem::not_there("workflow", &id))
 }
 
-fn shown(definition: &Definition) -> Workflow {
+pub(super) fn shown(definition: &Definition) -> Workflow {
+    let row = definition.row();
     let plan = definition.prepared.as_ref().map(|prepared| &prepared.plan);
     Workflow {
         id: definition.id.clone(),
         name: plan.map(|plan| plan.name.clone()).unwrap_or_default(),
         description: plan.map(|plan| plan.description.clone()).unwrap_or_default(),
         format: definition.format.name(),
-        file: definition.file.clone(),
+        file: definition.file().map(str::to_owned),
+        origin: row.map(|row| row.origin.name()),
+        version: row.map(|row| row.version),
+        hash: row.map(|row| row.hash.clone()),
         is_refused: definition.is_refused,
         inputs: plan.map(|plan| inputs(&plan.inputs)).unwrap_or_default(),
         problems: definition.problems.clone(),

@@ -20,6 +20,11 @@ const BUILT_IN: &str = include_str!("built_in.json");
 /// The field whose presence in an output means failure.
 const FAILURE: &str = "error";
 
+/// The blocks that every pipeline can use, as definitions.
+pub fn built_in() -> Vec<Value> {
+    parse_value(BUILT_IN).unwrap_or_default().as_list().unwrap_or_default().to_vec()
+}
+
 /// Blocks by id.
 pub(super) struct Blocks {
     map: BTreeMap<String, Definition>,
@@ -36,8 +41,7 @@ impl Blocks {
     /// Gathers blocks: the file's own hide those of the folder, which hide the built-in ones.
     pub(super) fn load(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> Blocks {
         let mut blocks = Blocks { map: BTreeMap::new() };
-        let built_in = parse_value(BUILT_IN).unwrap_or_default();
-        built_in.as_list().unwrap_or_default().iter().for_each(|block| blocks.add(block.clone()));
+        built_in().into_iter().for_each(|block| blocks.add(block));
         for (path, bytes) in &sources.files {
             if path != file && is_block_file(path) {
                 blocks.add_file(path, &String::from_utf8_lossy(bytes), problems);

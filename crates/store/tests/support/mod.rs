@@ -64,6 +64,7 @@ pub(crate) fn created_of(bundle: Hash) -> Event {
         agent: None,
         limits: Limits::default(),
         depth: 0,
+        workflow: None,
         keep: None,
     }))
 }

@@ -11,10 +11,16 @@ create table run (
     name text collate "C" not null,
     status text collate "C" not null,
     holder text collate "C" not null,
-    bundle text collate "C" not null
+    bundle text collate "C" not null,
+    workflow text collate "C",
+    fruitless bigint not null default 0
 );
 
 create index run_holder on run (holder, id);
+
+create index run_workflow on run (coalesce(workflow, name), id);
+
+create index run_running on run (owner, id) where status = 'running';
 
 -- id = run.number * 2^32 + seq: one tree, each run's events together.
 create table event (
@@ -50,11 +56,51 @@ create table wish (
     body text collate "C" not null
 );
 
-create table workflow (
-    id text collate "C" primary key,
+create table definition (
+    holder text collate "C" not null,
+    kind text collate "C" not null,
+    id text collate "C" not null,
+    version bigint not null,
+    hash text collate "C" not null,
+    format text collate "C",
+    content text collate "C" not null,
+    origin text collate "C" not null,
     created_at bigint not null,
-    definition text collate "C" not null
+    updated_at bigint not null,
+    primary key (holder, kind, id)
 );
+
+create table definition_version (
+    holder text collate "C" not null,
+    kind text collate "C" not null,
+    id text collate "C" not null,
+    version bigint not null,
+    hash text collate "C" not null,
+    content text collate "C" not null,
+    at bigint not null,
+    primary key (holder, kind, id, version)
+);
+
+create table definition_use (
+    holder text collate "C" not null,
+    id text collate "C" not null,
+    used_kind text collate "C" not null,
+    used_id text collate "C" not null,
+    primary key (used_kind, used_id, holder, id)
+);
+
+create table notification (
+    id bigint generated always as identity primary key,
+    key text collate "C" not null unique,
+    holder text collate "C" not null,
+    title text collate "C" not null,
+    body text collate "C" not null,
+    metadata text collate "C" not null,
+    at bigint not null,
+    read_at bigint
+);
+
+create index notification_holder on notification (holder, id);
 
 create table api_key (
     id text collate "C" primary key,
