@@ -1,0 +1,164 @@
+//! What only a server can do to its clients: it goes away, comes back, loses an answer, and gives a run to another.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flowloom_core::code::Code;
+use flowloom_core::event::Event;
+use flowloom_runtime::journal::Journal;
+use flowloom_store::{Database, Durability, Settings, Store};
+
+use support::{Place, append, created, finished, id, record};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_connection_is_made_again() {
+    let Some(place) = Place::postgres() else { return };
+    let database = place.postgres.as_ref().expect("a database");
+    let store = place.open();
+    let lease = store.begin(id(1)).expect("new");
+    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    assert_eq!(store.runs(9).expect("readable").len(), 1);
+    database.disconnect();
+    append(&*store, lease, vec![record(id(1), 2, Event::StepUncertain)]).await.expect("stored on a new connection");
+    database.disconnect();
+    assert_eq!(store.read(id(1), 0).await.expect("readable").len(), 2);
+}
+
+#[tokio::test]
+async fn it_works_where_one_thread_does_everything() {
+    let Some(place) = Place::postgres() else { return };
+    let store = place.open();
+    let lease = store.begin(id(1)).expect("new");
+    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    assert_eq!(store.read(id(1), 0).await.expect("readable").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_whose_lease_ran_out_cannot_write() {
+    let Some(place) = Place::postgres() else { return };
+    let (paused, other) = (place.open(), place.open());
+    let lease = paused.begin(id(1)).expect("new");
+    append(&*paused, lease, vec![record(id(1), 1, created(&paused))]).await.expect("stored");
+    assert_eq!(other.claim(id(1)).await.expect_err("its owner lives").code, Code::RunOwned);
+    // As if it had not been heard of for long.
+    place.postgres.as_ref().expect("a database").run("update process set expires_at = now() - interval '1 second'");
+    assert_eq!(other.orphans(9).expect("readable"), []);
+    let start = Event::RunStarted { epoch: 1 };
+    append(&*paused, lease, vec![record(id(1), 2, start)]).await.expect("nobody has taken it, so it may");
+    assert_eq!(other.claim(id(1)).await.expect_err("a commit renews the lease").code, Code::RunOwned);
+    place.postgres.as_ref().expect("a database").run("update process set expires_at = now() - interval '1 second'");
+    assert_eq!(other.orphans(9).expect("readable").len(), 1);
+    let taken = other.claim(id(1)).await.expect("it is silent");
+    assert_eq!(taken.epoch, 2);
+    let late = append(&*paused, lease, vec![record(id(1), 3, Event::StepUncertain)]).await;
+    assert_eq!(late.expect_err("another's now").code, Code::OwnershipLost);
+    append(&*other, taken, vec![record(id(1), 3, Event::StepUncertain)]).await.expect("stored");
+    // What it releases is not its own any more.
+    paused.release(lease);
+    drop(paused);
+    assert!(other.run(id(1)).expect("readable").expect("there").is_driven);
+}
+
+#[test]
+fn servers_that_start_together_make_the_tables_once() {
+    let Some(place) = Place::postgres() else { return };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| place.open());
+        }
+    });
+    place.postgres.as_ref().expect("a database").run("update schema_version set version = 99");
+    let url = &place.postgres.as_ref().expect("a database").url;
+    assert_eq!(refusal(url), (Code::StoreNewer, false));
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_refused_without_a_secret() {
+    assert_eq!(refusal("postgres://ann:s3cret@127.0.0.1:1/flows"), (Code::StoreFailed, false));
+    let Some(place) = Place::postgres() else { return };
+    let url = place.postgres.as_ref().expect("a database").url.replace("postgres@", "ann:s3cret@");
+    assert_eq!(refusal(&url), (Code::StoreFailed, false), "there is no such user");
+    // It speaks no TLS.
+    let required = format!("{}&sslmode=require", url);
+    assert_eq!(refusal(&required), (Code::StoreFailed, false));
+}
+
+/// Why a database is refused, and whether that tells the password.
+fn refusal(url: &str) -> (Code, bool) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = Database::parse(url).expect("an address");
+    let settings = Settings { database: Some(database), ..Settings::of(folder.path(), Durability::Normal) };
+    let error = Store::open_with(&settings).map(|_| ()).expect_err("refused");
+    (error.code, error.message.contains("s3cret"))
+}
+
+/// Stands between a store and its server, and once, when it is told to, loses the answer to a commit.
+struct Middle {
+    port: u16,
+    loses: Arc<AtomicBool>,
+}
+
+impl Middle {
+    fn start(socket: String) -> Middle {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let loses = Arc::new(AtomicBool::new(false));
+        let shared = loses.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let server = UnixStream::connect(&socket).expect("it listens");
+                let (loses, back) = (shared.clone(), (server.try_clone(), client.try_clone()));
+                std::thread::spawn(move || forward(client, server, &loses));
+                if let (Ok(mut server), Ok(mut client)) = back {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut server, &mut client);
+                        let _ = client.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        Middle { port, loses }
+    }
+}
+
+fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicBool) {
+    let mut buffer = [0; 65536];
+    while let Ok(length @ 1..) = client.read(&mut buffer) {
+        let part = &buffer[..length];
+        let is_commit = part.windows(7).any(|window| window == b"COMMIT\0");
+        if is_commit && loses.swap(false, Ordering::AcqRel) {
+            // The client hears nothing from now on; the server gets what it was sent.
+            let _ = client.shutdown(Shutdown::Both);
+            let _ = server.write_all(part);
+            return;
+        }
+        if server.write_all(part).is_err() {
+            return;
+        }
+    }
+    let _ = server.shutdown(Shutdown::Both);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_answer_is_lost_happens_once() {
+    let Some(place) = Place::postgres() else { return };
+    let database = place.postgres.as_ref().expect("a database");
+    let middle = Middle::start(database.socket());
+    let name = database.url.split('/').nth(3).and_then(|rest| rest.split('?').next()).expect("a name");
+    let url = format!("postgres://postgres@127.0.0.1:{}/{name}", middle.port);
+    let store = place.open_at(Some(&url), Durability::Normal);
+    let lease = store.begin(id(1)).expect("new");
+    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    for seq in 2..=5 {
+        middle.loses.store(true, Ordering::Release);
+        append(&*store, lease, vec![record(id(1), seq, finished("x".into()))]).await.expect("stored, as it turns out");
+        assert!(!middle.loses.load(Ordering::Acquire), "its answer was lost");
+    }
+    let numbers: Vec<u64> = place.open().read(id(1), 0).await.expect("readable").iter().map(|it| it.seq).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+}
