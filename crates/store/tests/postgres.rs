@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use flowloom_core::code::Code;
 use flowloom_core::event::Event;
@@ -97,17 +97,22 @@ fn refusal(url: &str) -> (Code, bool) {
     (error.code, error.message.contains("s3cret"))
 }
 
-/// Stands between a store and its server, and once, when it is told to, loses the answer to a commit.
+/// Stands between a store and its server, and loses a commit, or the answer to it, when it is told to.
 struct Middle {
     port: u16,
-    loses: Arc<AtomicBool>,
+    loses: Arc<AtomicU8>,
 }
+
+/// What is lost next.
+const NOTHING: u8 = 0;
+const THE_ANSWER: u8 = 1;
+const THE_COMMIT: u8 = 2;
 
 impl Middle {
     fn start(socket: String) -> Middle {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let loses = Arc::new(AtomicBool::new(false));
+        let loses = Arc::new(AtomicU8::new(NOTHING));
         let shared = loses.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -126,15 +131,20 @@ impl Middle {
     }
 }
 
-fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicBool) {
+fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8) {
     let mut buffer = [0; 65536];
     while let Ok(length @ 1..) = client.read(&mut buffer) {
         let part = &buffer[..length];
         let is_commit = part.windows(7).any(|window| window == b"COMMIT\0");
-        if is_commit && loses.swap(false, Ordering::AcqRel) {
-            // The client hears nothing from now on; the server gets what it was sent.
+        let lost = if is_commit { loses.swap(NOTHING, Ordering::AcqRel) } else { NOTHING };
+        if lost != NOTHING {
+            // The client hears nothing from now on.
             let _ = client.shutdown(Shutdown::Both);
-            let _ = server.write_all(part);
+            if lost == THE_ANSWER {
+                let _ = server.write_all(part);
+            } else {
+                let _ = server.shutdown(Shutdown::Both);
+            }
             return;
         }
         if server.write_all(part).is_err() {
@@ -145,7 +155,7 @@ fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicBool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_whose_answer_is_lost_happens_once() {
+async fn a_commit_that_is_lost_or_whose_answer_is_happens_once() {
     let Some(place) = Place::postgres() else { return };
     let database = place.postgres.as_ref().expect("a database");
     let middle = Middle::start(database.socket());
@@ -154,10 +164,10 @@ async fn a_commit_whose_answer_is_lost_happens_once() {
     let store = place.open_at(Some(&url), Durability::Normal);
     let lease = store.begin(id(1)).expect("new");
     append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
-    for seq in 2..=5 {
-        middle.loses.store(true, Ordering::Release);
+    for (seq, lost) in [(2, THE_ANSWER), (3, THE_COMMIT), (4, THE_COMMIT), (5, THE_ANSWER)] {
+        middle.loses.store(lost, Ordering::Release);
         append(&*store, lease, vec![record(id(1), seq, finished("x".into()))]).await.expect("stored, as it turns out");
-        assert!(!middle.loses.load(Ordering::Acquire), "its answer was lost");
+        assert_eq!(middle.loses.load(Ordering::Acquire), NOTHING, "it was lost");
     }
     let numbers: Vec<u64> = place.open().read(id(1), 0).await.expect("readable").iter().map(|it| it.seq).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
