@@ -107,6 +107,8 @@ struct Middle {
 const NOTHING: u8 = 0;
 const THE_ANSWER: u8 = 1;
 const THE_COMMIT: u8 = 2;
+/// No connection is let through.
+const ALL: u8 = 3;
 
 impl Middle {
     fn start(socket: String) -> Middle {
@@ -116,6 +118,9 @@ impl Middle {
         let shared = loses.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
+                if shared.load(Ordering::Acquire) == ALL {
+                    continue;
+                }
                 let server = UnixStream::connect(&socket).expect("it listens");
                 let (loses, back) = (shared.clone(), (server.try_clone(), client.try_clone()));
                 std::thread::spawn(move || forward(client, server, &loses));
@@ -136,7 +141,14 @@ fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8) {
     while let Ok(length @ 1..) = client.read(&mut buffer) {
         let part = &buffer[..length];
         let is_commit = part.windows(7).any(|window| window == b"COMMIT\0");
-        let lost = if is_commit { loses.swap(NOTHING, Ordering::AcqRel) } else { NOTHING };
+        let lost = match loses.load(Ordering::Acquire) {
+            lost @ (THE_ANSWER | THE_COMMIT) if is_commit => {
+                loses.store(NOTHING, Ordering::Release);
+                lost
+            }
+            ALL => ALL,
+            _ => NOTHING,
+        };
         if lost != NOTHING {
             // The client hears nothing from now on.
             let _ = client.shutdown(Shutdown::Both);
@@ -157,11 +169,7 @@ fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_is_lost_or_whose_answer_is_happens_once() {
     let Some(place) = Place::postgres() else { return };
-    let database = place.postgres.as_ref().expect("a database");
-    let middle = Middle::start(database.socket());
-    let name = database.url.split('/').nth(3).and_then(|rest| rest.split('?').next()).expect("a name");
-    let url = format!("postgres://postgres@127.0.0.1:{}/{name}", middle.port);
-    let store = place.open_at(Some(&url), Durability::Normal);
+    let (middle, store) = through_the_middle(&place);
     let lease = store.begin(id(1)).expect("new");
     append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
     for (seq, lost) in [(2, THE_ANSWER), (3, THE_COMMIT), (4, THE_COMMIT), (5, THE_ANSWER)] {
@@ -171,4 +179,33 @@ async fn a_commit_that_is_lost_or_whose_answer_is_happens_once() {
     }
     let numbers: Vec<u64> = place.open().read(id(1), 0).await.expect("readable").iter().map(|it| it.seq).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_could_not_be_written_goes_on_when_the_server_is_back() {
+    let Some(place) = Place::postgres() else { return };
+    let (middle, store) = through_the_middle(&place);
+    let lease = store.begin(id(1)).expect("new");
+    let begun = vec![record(id(1), 1, created(&store)), record(id(1), 2, Event::RunStarted { epoch: 1 })];
+    append(&*store, lease, begun).await.expect("stored");
+    middle.loses.store(ALL, Ordering::Release);
+    let failed = append(&*store, lease, vec![record(id(1), 3, Event::StepUncertain)]).await;
+    assert_eq!(failed.expect_err("there is no server").code, Code::StoreFailed);
+    assert_eq!(store.runs(9).expect_err("there is no server").code, Code::StoreFailed);
+    // Its row says still that this process drives it.
+    store.release(lease);
+    middle.loses.store(NOTHING, Ordering::Release);
+    assert_eq!(store.orphans(9).expect("readable").len(), 1);
+    let lease = store.claim(id(1)).await.expect("nobody drives it");
+    append(&*store, lease, vec![record(id(1), 3, Event::StepUncertain)]).await.expect("stored");
+}
+
+/// A store whose connections go through a [`Middle`].
+fn through_the_middle(place: &Place) -> (Middle, Arc<Store>) {
+    let database = place.postgres.as_ref().expect("a database");
+    let middle = Middle::start(database.socket());
+    let name = database.url.split('/').nth(3).and_then(|rest| rest.split('?').next()).expect("a name");
+    let url = format!("postgres://postgres@127.0.0.1:{}/{name}", middle.port);
+    let store = place.open_at(Some(&url), Durability::Normal);
+    (middle, store)
 }
