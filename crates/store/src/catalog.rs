@@ -60,8 +60,9 @@ pub struct RunFilter {
 const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder, workflow";
 
 /// What a [`RunFilter`] lets through.
-const FILTER: &str = "($1 is null or holder = $1) and ($2 is null or status = $2) and ($3 is null or name = $3) \
-                      and ($4 is null or coalesce(workflow, name) = $4) and ($5 is null or format = $5) and ($6 is null or id < $6)";
+const FILTER: &str = "(holder = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
+                      and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
+                      and (id < $6 or $6 is null)";
 
 impl Store {
     /// Keeps a bundle for the run that is about to start; it is stored with the run's first event.
@@ -94,13 +95,11 @@ impl Store {
 
     /// How many runs a filter lets through, whatever its `limit` and `offset`.
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StepError> {
-        let sql = format!("select count(*) from run where {FILTER}");
         let RunFilter { holder, status, name, workflow, format, before, .. } = filter;
         let before = before.map(|id| id.to_string());
-        let count = self.read_with(|db| {
-            db.first(&sql, params![holder, status, name, workflow, format, &before], |row| row.count(0))
-        })?;
-        Ok(count.unwrap_or_default())
+        let sql = format!("select count(*) from run where {FILTER}");
+        let params = params![holder, status, name, workflow, format, &before];
+        Ok(self.read_with(|db| db.first(&sql, params, |row| row.count(0)))?.unwrap_or_default())
     }
 
     /// The run with this id, if there is one.

@@ -1,5 +1,6 @@
 //! What runs tell their users, to be read later.
 
+use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
 use crate::Store;
@@ -41,6 +42,8 @@ pub struct NewNotification {
     pub at: u64,
 }
 
+const COLUMNS: &str = "id, holder, title, body, metadata, at, read_at";
+
 impl Store {
     /// Makes a notification.
     pub async fn notify(&self, new: NewNotification) -> Result<(), StepError> {
@@ -55,25 +58,21 @@ impl Store {
 
     /// The newest notifications first; of one user, or of all.
     pub fn notifications(&self, holder: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StepError> {
-        let sql = "select id, holder, title, body, metadata, at, read_at from notification \
-                   where $1 is null or holder = $1 order by id desc limit $2";
-        self.read_with(|db| db.query(sql, params![holder, limit], row_of))
+        let sql =
+            format!("select {COLUMNS} from notification where (holder = $1 or $1 is null) order by id desc limit $2");
+        self.read_with(|db| db.query(&sql, params![holder, limit], row_of))
     }
 
-    /// Marks one as read; `false` if there is none of this number and user.
-    pub async fn read_notification(&self, holder: Option<&str>, id: i64, at: u64) -> Result<bool, StepError> {
-        let sql =
-            "update notification set read_at = coalesce(read_at, $1) where id = $2 and ($3 is null or holder = $3)";
+    /// Marks one as read; `NotThere` if there is none of this number and user.
+    pub async fn read_notification(&self, holder: Option<&str>, id: i64, at: u64) -> Result<(), StepError> {
+        let sql = "update notification set read_at = coalesce(read_at, $1) \
+                   where id = $2 and (holder = $3 or $3 is null)";
         let holder = holder.map(str::to_owned);
-        let changed = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-        let count = changed.clone();
-        let job = move |connection: &Connection| {
-            let rows = connection.execute(sql, params![at, id, &holder])?;
-            count.store(rows, std::sync::atomic::Ordering::Release);
-            Ok(())
+        let job = move |connection: &Connection| match connection.execute(sql, params![at, id, &holder])? {
+            0 => Err(StepError::new(Code::NotThere, format!("there is no notification {id}")).into()),
+            _ => Ok(()),
         };
-        self.writer.submit(Box::new(job)).await?;
-        Ok(changed.load(std::sync::atomic::Ordering::Acquire) > 0)
+        self.writer.submit(Box::new(job)).await
     }
 }
 

@@ -47,11 +47,13 @@ on_both!(
     wishes_reach_another_process,
     a_key_starts_one_run,
     keys_are_found_until_they_are_revoked,
-    memories_come_in_the_order_of_their_bytes,
+    definitions_have_versions_and_change_together,
+    what_is_used_is_not_taken_away,
+    notifications_are_there_once_and_read_by_their_user,
+    what_is_remembered_comes_in_the_order_of_its_bytes,
     runs_are_filtered_and_counted,
-    definitions_are_versioned_and_changed_together,
-    notifications_are_made_once_and_read,
     a_run_that_gets_no_further_is_hopeless,
+    definitions_of_two_processes_have_versions_of_their_own,
 );
 
 async fn what_is_written_is_read_by_another_process(place: &Place) {
@@ -247,7 +249,75 @@ async fn keys_are_found_until_they_are_revoked(place: &Place) {
     assert_eq!(store.revoke_key("k2", 10).await.expect_err("it is").code, Code::KeyUnknown);
 }
 
-async fn memories_come_in_the_order_of_their_bytes(place: &Place) {
+fn workflow(id: &str) -> DefinitionKey {
+    DefinitionKey { holder: "ann".into(), kind: Kind::Workflow, id: id.into() }
+}
+
+fn put(key: DefinitionKey, content: &str, uses: &[(Kind, &str)]) -> Change {
+    let uses = uses.iter().map(|(kind, id)| (*kind, (*id).to_owned())).collect();
+    Change::Put(NewDefinition { key, format: Some("flow".into()), content: content.into(), origin: Origin::Api, uses })
+}
+
+async fn definitions_have_versions_and_change_together(place: &Place) {
+    let store = place.open();
+    let change = async |change| store.change_definitions(vec![change], 1).await.expect("made");
+    assert_eq!(change(put(workflow("b"), "old", &[])).await, [Changed::Created]);
+    assert_eq!(change(put(workflow("b"), "old", &[])).await, [Changed::Unchanged]);
+    assert_eq!(change(put(workflow("B"), "big", &[])).await, [Changed::Created]);
+    assert_eq!(change(put(workflow("b"), "new", &[])).await, [Changed::Updated]);
+    let ids = |holder: &str| {
+        let rows = store.definitions(holder, Kind::Workflow).expect("readable");
+        rows.into_iter().map(|row| (row.key.id, row.version, row.content)).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("ann"), [("B".into(), 1, "big".into()), ("b".into(), 2, "new".to_owned())]);
+    assert_eq!(ids("bob"), []);
+    assert_eq!(change(Change::Delete(workflow("b"))).await, [Changed::Deleted]);
+    assert_eq!(change(Change::Delete(workflow("b"))).await, [Changed::Missing]);
+    assert_eq!(change(put(workflow("b"), "again", &[])).await, [Changed::Created]);
+    let versions = store.versions(&workflow("b")).expect("readable");
+    assert_eq!(versions.iter().map(|row| &*row.content).collect::<Vec<_>>(), ["again", "new", "old"]);
+}
+
+async fn what_is_used_is_not_taken_away(place: &Place) {
+    let store = place.open();
+    let block = |holder: &str| DefinitionKey { holder: holder.into(), kind: Kind::Block, id: "x".into() };
+    let uses = [(Kind::Block, "x")];
+    let all = vec![put(block(SHARED), "{}", &[]), put(block("bob"), "{}", &[]), put(workflow("w"), "1", &uses)];
+    store.change_definitions(all, 1).await.expect("made");
+    let refused = store.change_definitions(vec![Change::Delete(block(SHARED)), Change::Delete(workflow("q"))], 2).await;
+    let refused = refused.expect_err("it is used");
+    assert_eq!((refused.code, &*refused.message), (Code::StillUsed, "the block x is used by w"));
+    assert!(store.definition(&block(SHARED)).expect("readable").is_some());
+    // Another's block of that name is not the one that is used.
+    store.change_definitions(vec![Change::Delete(block("bob"))], 2).await.expect("made");
+    // Together with what needs it, it can go.
+    let both = vec![Change::Delete(block(SHARED)), put(workflow("w"), "2", &[])];
+    assert_eq!(store.change_definitions(both, 3).await.expect("made"), [Changed::Deleted, Changed::Updated]);
+}
+
+async fn notifications_are_there_once_and_read_by_their_user(place: &Place) {
+    let store = place.open();
+    let new = |key: &str| NewNotification {
+        key: key.into(),
+        holder: "ann".into(),
+        title: "t".into(),
+        body: "b".into(),
+        metadata: "{}".into(),
+        at: 1,
+    };
+    for key in ["a", "a", "b"] {
+        store.notify(new(key)).await.expect("made");
+    }
+    let rows = store.notifications(Some("ann"), 10).expect("readable");
+    assert_eq!((rows.len(), store.notifications(Some("bob"), 10).expect("readable").len()), (2, 0));
+    let id = rows[0].id;
+    assert_eq!(store.read_notification(Some("bob"), id, 2).await.expect_err("not theirs").code, Code::NotThere);
+    store.read_notification(Some("ann"), id, 2).await.expect("read");
+    let is_read: Vec<bool> = store.notifications(None, 10).expect("readable").iter().map(|row| row.is_read).collect();
+    assert_eq!(is_read, [true, false]);
+}
+
+async fn what_is_remembered_comes_in_the_order_of_its_bytes(place: &Place) {
     let store = place.open();
     let write = |key: &str, value| MemoryWrite { key: key.into(), value };
     let holder = profile_holder("ann");
@@ -288,55 +358,6 @@ async fn runs_are_filtered_and_counted(place: &Place) {
     assert!(!store.describe().expect("readable").is_empty());
 }
 
-async fn definitions_are_versioned_and_changed_together(place: &Place) {
-    let (store, other) = (place.open(), place.open());
-    let key = |kind, id: &str| DefinitionKey { holder: SHARED.into(), kind, id: id.into() };
-    let put = |kind, id: &str, content: &str, uses: &[&str]| {
-        let uses = uses.iter().map(|id| (Kind::Block, (*id).to_owned())).collect();
-        let (key, format) = (key(kind, id), Some("pipeline".to_owned()));
-        Change::Put(NewDefinition { key, format, content: content.into(), origin: Origin::Api, uses })
-    };
-    let block = put(Kind::Block, "b", "one", &[]);
-    let flow = put(Kind::Workflow, "w", "flow", &["b"]);
-    let done = store.change_definitions(vec![block.clone(), flow], 1).await.expect("made");
-    assert_eq!(done, [Changed::Created, Changed::Created]);
-    let again = other.change_definitions(vec![block, put(Kind::Block, "c", "new", &[])], 2).await.expect("made");
-    assert_eq!(again, [Changed::Unchanged, Changed::Created]);
-    let gone = vec![Change::Delete(key(Kind::Block, "c")), Change::Delete(key(Kind::Block, "b"))];
-    let refused = other.change_definitions(gone, 3).await.expect_err("the workflow needs it");
-    assert_eq!(refused.code, Code::StillUsed);
-    assert!(store.definition(&key(Kind::Block, "c")).expect("readable").is_some(), "all or none");
-    let (one, two) = tokio::join!(
-        store.change_definitions(vec![put(Kind::Block, "b", "two", &[])], 4),
-        other.change_definitions(vec![put(Kind::Block, "b", "three", &[])], 5)
-    );
-    assert_eq!((one.expect("made"), two.expect("made")), (vec![Changed::Updated], vec![Changed::Updated]));
-    let versions = store.versions(&key(Kind::Block, "b")).expect("readable");
-    assert_eq!(versions.iter().map(|version| version.version).collect::<Vec<_>>(), [3, 2, 1]);
-    assert_eq!(store.definitions(SHARED, Kind::Block).expect("readable").len(), 2);
-}
-
-async fn notifications_are_made_once_and_read(place: &Place) {
-    let store = place.open();
-    let new = |key: &str, at| NewNotification {
-        key: key.into(),
-        holder: "ann".into(),
-        title: "t".into(),
-        body: "b".into(),
-        metadata: "{}".into(),
-        at,
-    };
-    for key in ["a", "a", "b"] {
-        store.notify(new(key, 1)).await.expect("made");
-    }
-    let all = store.notifications(None, 10).expect("readable");
-    assert_eq!(all.len(), 2);
-    assert!(!store.read_notification(Some("bob"), all[0].id, 2).await.expect("asked"));
-    assert!(store.read_notification(Some("ann"), all[0].id, 2).await.expect("asked"));
-    let read: Vec<bool> = store.notifications(Some("ann"), 10).expect("there").iter().map(|row| row.is_read).collect();
-    assert_eq!(read, [true, false]);
-}
-
 async fn a_run_that_gets_no_further_is_hopeless(place: &Place) {
     let first = place.open();
     let lease = first.begin(id(1)).expect("new");
@@ -365,4 +386,18 @@ async fn a_run_that_gets_no_further_is_hopeless(place: &Place) {
     watching.release(lease);
     drop(watching);
     assert!(!place.open().orphans(9).expect("readable")[0].is_hopeless);
+}
+
+async fn definitions_of_two_processes_have_versions_of_their_own(place: &Place) {
+    let (one, two) = (place.open(), place.open());
+    for n in 0..10 {
+        let (first, second) = (format!("{n} one"), format!("{n} two"));
+        let (first, second) = tokio::join!(
+            one.change_definitions(vec![put(workflow("w"), &first, &[])], 1),
+            two.change_definitions(vec![put(workflow("w"), &second, &[])], 2)
+        );
+        first.and(second).expect("both are made");
+    }
+    let versions = one.versions(&workflow("w")).expect("readable");
+    assert_eq!(versions.iter().map(|row| row.version).collect::<Vec<_>>(), (1..=20).rev().collect::<Vec<_>>());
 }

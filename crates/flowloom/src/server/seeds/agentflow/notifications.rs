@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Limit, time};
 use crate::server::Server;
 use crate::server::keys::{Caller, Scope};
-use crate::server::problem::{Answer, Document, Problem};
+use crate::server::problem::{Answer, Document};
 
 async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Vec<Value>>> {
     caller.may(Scope::Read)?;
@@ -33,11 +33,8 @@ async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Vec
 
 async fn mark(server: &Server, caller: &Caller, id: i64) -> Answer<Json<Value>> {
     caller.may(Scope::Run)?;
-    let found = server.app.store.read_notification(caller.user.as_deref(), id, SystemClock.now_ms()).await?;
-    match found {
-        true => Ok(Json(json!({"status": "read", "id": id}))),
-        false => Err(Problem::not_there("notification", &id.to_string())),
-    }
+    server.app.store.read_notification(caller.user.as_deref(), id, SystemClock.now_ms()).await?;
+    Ok(Json(json!({"status": "read", "id": id})))
 }
 
 /// The newest notifications first.
