@@ -59,7 +59,7 @@ impl App {
 
     /// The same with MCP servers that may have been asked already.
     pub(crate) fn open_with(config: Config, servers: Servers) -> Result<App, StepError> {
-        let store = Store::open(&config.data_dir.value, config.durability.value)?;
+        let store = Store::open_with(&config.store())?;
         let sandbox = Arc::new(sandbox(&config));
         Ok(App { config, store, servers, sandbox, ready: Mutex::default() })
     }

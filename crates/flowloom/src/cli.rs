@@ -24,6 +24,9 @@ pub(crate) struct Global {
     /// Folder of the database [default: $XDG_DATA_HOME/flowloom or ~/.local/share/flowloom]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Postgres in the place of SQLite: postgres://USER:PASSWORD@HOST/NAME
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub(crate) database: Option<String>,
     /// Print one JSON value on stdout
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,

@@ -142,15 +142,6 @@ pub enum Change {
     Delete(DefinitionKey),
 }
 
-impl Change {
-    fn key(&self) -> &DefinitionKey {
-        match self {
-            Change::Put(new) => &new.key,
-            Change::Delete(key) => key,
-        }
-    }
-}
-
 /// What a change did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
@@ -175,10 +166,10 @@ impl Store {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = told.clone();
         let job = move |connection: &Connection| {
-            changes.iter().try_for_each(|change| unused(connection, change, &changes))?;
-            let done: Result<Vec<Changed>, Error> = changes.iter().map(|change| make(connection, change, at)).collect();
+            connection.one_at_a_time("definitions")?;
+            let done: Result<Vec<Changed>, _> = changes.iter().map(|change| make(connection, change, at)).collect();
             *tell.lock().unwrap_or_else(PoisonError::into_inner) = done?;
-            Ok(())
+            unused(connection, &changes)
         };
         self.writer.submit(Box::new(job)).await?;
         let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
@@ -188,7 +179,8 @@ impl Store {
     /// A definition, if there is one.
     pub fn definition(&self, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StepError> {
         let sql = format!("select {COLUMNS} from definition where holder = $1 and kind = $2 and id = $3");
-        self.read_with(|db| db.first(&sql, params![&key.holder, key.kind.name(), &key.id], row_of))
+        let DefinitionKey { holder, kind, id } = key;
+        self.read_with(|db| db.first(&sql, params![holder, kind.name(), id], row_of))
     }
 
     /// Every definition of one kind and holder, by id.
@@ -201,11 +193,12 @@ impl Store {
     pub fn versions(&self, key: &DefinitionKey) -> Result<Vec<VersionRow>, StepError> {
         let sql = "select version, hash, at, content from definition_version \
                    where holder = $1 and kind = $2 and id = $3 order by version desc";
+        let DefinitionKey { holder, kind, id } = key;
         let version = |row: &Row<'_>| {
-            let (version, at) = (row.count(0)? as u32, row.count(2)?);
-            Ok(VersionRow { version, hash: row.get(1)?, at, content: row.get(3)? })
+            let version = row.count(0)? as u32;
+            Ok(VersionRow { version, hash: row.get(1)?, at: row.count(2)?, content: row.get(3)? })
         };
-        self.read_with(|db| db.query(sql, params![&key.holder, key.kind.name(), &key.id], version))
+        self.read_with(|db| db.query(sql, params![holder, kind.name(), id], version))
     }
 }
 
@@ -221,33 +214,6 @@ fn row_of(row: &Row<'_>) -> Result<DefinitionRow, Error> {
         created_at: row.count(8)?,
         updated_at: row.count(9)?,
     })
-}
-
-/// Refuses to take away what a workflow needs, unless these changes take the need away, too.
-fn unused(connection: &Connection, change: &Change, changes: &[Change]) -> Result<(), Error> {
-    let Change::Delete(gone) = change else { return Ok(()) };
-    let sql = "select holder, id from definition_use where used_kind = $1 and used_id = $2 order by id";
-    let users = connection.query(sql, params![gone.kind.name(), &gone.id], |row| {
-        Ok(DefinitionKey { holder: row.get(0)?, kind: Kind::Workflow, id: row.get(1)? })
-    })?;
-    let needs = |new: &NewDefinition| new.uses.iter().any(|(kind, id)| *kind == gone.kind && *id == gone.id);
-    let changed = |user: &DefinitionKey| changes.iter().any(|change| change.key() == user);
-    let left = users.iter().filter(|user| !changed(user));
-    let new = changes.iter().filter_map(|change| match change {
-        Change::Put(new) => needs(new).then_some(&new.key),
-        Change::Delete(_) => None,
-    });
-    // What everyone has may be needed by anyone.
-    let ids: Vec<&str> = left
-        .chain(new)
-        .filter(|user| user.holder == gone.holder || gone.holder == SHARED)
-        .map(|user| user.id.as_str())
-        .collect();
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let message = format!("the {} {} is used by {}", gone.kind.name(), gone.id, ids.join(", "));
-    Err(StepError::new(Code::StillUsed, message).into())
 }
 
 fn make(connection: &Connection, change: &Change, at: u64) -> Result<Changed, Error> {
@@ -268,20 +234,20 @@ fn put(connection: &Connection, new: &NewDefinition, at: u64) -> Result<Changed,
     let sql = "select hash from definition where holder = $1 and kind = $2 and id = $3";
     let before: Option<String> = connection.first(sql, params![holder, kind, id], |row| row.get(0))?;
     keep_uses(connection, new)?;
-    if before.as_ref() == Some(&hash) {
+    if before.as_deref() == Some(hash.as_str()) {
         return Ok(Changed::Unchanged);
     }
-    let sql = "select coalesce(max(version), 0) + 1 from definition_version \
-               where holder = $1 and kind = $2 and id = $3";
-    let version = connection.first(sql, params![holder, kind, id], |row| row.count(0))?.unwrap_or(1);
+    let sql =
+        "select coalesce(max(version), 0) + 1 from definition_version where holder = $1 and kind = $2 and id = $3";
+    let version: i64 = connection.first(sql, params![holder, kind, id], |row| row.get(0))?.unwrap_or(1);
     let sql = "insert into definition_version values ($1, $2, $3, $4, $5, $6, $7)";
     connection.put(sql, params![holder, kind, id, version, &hash, &new.content, at])?;
-    let sql = "insert into definition values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
+    let sql = "insert into definition values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) \
                on conflict (holder, kind, id) do update set version = excluded.version, hash = excluded.hash, \
                format = excluded.format, content = excluded.content, origin = excluded.origin, \
                updated_at = excluded.updated_at";
-    let (format, content, origin) = (&new.format, &new.content, new.origin.name());
-    connection.put(sql, params![holder, kind, id, version, &hash, format, content, origin, at, at])?;
+    let origin = new.origin.name();
+    connection.put(sql, params![holder, kind, id, version, &hash, &new.format, &new.content, origin, at])?;
     Ok(if before.is_some() { Changed::Updated } else { Changed::Created })
 }
 
@@ -289,14 +255,29 @@ fn put(connection: &Connection, new: &NewDefinition, at: u64) -> Result<Changed,
 fn keep_uses(connection: &Connection, new: &NewDefinition) -> Result<(), Error> {
     forget_uses(connection, &new.key)?;
     let sql = "insert into definition_use values ($1, $2, $3, $4) on conflict do nothing";
-    new.uses
-        .iter()
-        .try_for_each(|(kind, id)| connection.put(sql, params![&new.key.holder, &new.key.id, kind.name(), id]))
+    let DefinitionKey { holder, id, .. } = &new.key;
+    new.uses.iter().try_for_each(|(kind, used)| connection.put(sql, params![holder, id, kind.name(), used]))
 }
 
 fn forget_uses(connection: &Connection, key: &DefinitionKey) -> Result<(), Error> {
-    if key.kind != Kind::Workflow {
-        return Ok(());
+    if key.kind == Kind::Workflow {
+        let sql = "delete from definition_use where holder = $1 and id = $2";
+        connection.put(sql, params![&key.holder, &key.id])?;
     }
-    connection.put("delete from definition_use where holder = $1 and id = $2", params![&key.holder, &key.id])
+    Ok(())
+}
+
+/// Refuses changes after which a workflow would lack what it needs.
+fn unused(connection: &Connection, changes: &[Change]) -> Result<(), Error> {
+    let sql = "select id from definition_use where used_kind = $1 and used_id = $2 and ($3 = $4 or holder = $3) \
+               order by id";
+    for change in changes {
+        let Change::Delete(DefinitionKey { holder, kind, id }) = change else { continue };
+        let ids: Vec<String> = connection.query(sql, params![kind.name(), id, holder, SHARED], |row| row.get(0))?;
+        if !ids.is_empty() {
+            let message = format!("the {} {id} is used by {}", kind.name(), ids.join(", "));
+            return Err(StepError::new(Code::StillUsed, message).into());
+        }
+    }
+    Ok(())
 }

@@ -15,6 +15,7 @@ use flowloom_runtime::journal::{Append, Journal, Lease, Wish, thread_holder};
 
 use crate::Store;
 use crate::db::{Connection, Error, Row, params};
+use crate::orphans::is_progress;
 use crate::owner::owned;
 use crate::rows::{self, Stored};
 
@@ -36,7 +37,8 @@ impl Journal for Store {
                 .writer
                 .submit(Box::new(move |connection| {
                     // Another process may have claimed it since; only one of us finds the epoch it saw.
-                    let sql = "update run set epoch = epoch + 1, owner = $1 where id = $2 and epoch = $3";
+                    let sql = "update run set epoch = epoch + 1, owner = $1, fruitless = fruitless + 1 \
+                               where id = $2 and epoch = $3";
                     match connection.execute(sql, params![&owner, &run.to_string(), epoch])? {
                         1 => Ok(()),
                         _ => Err(owned(run).into()),
@@ -56,10 +58,11 @@ impl Journal for Store {
     fn release(&self, lease: Lease) {
         self.mailboxes.close(lease.run);
         if self.owner.drop_run(lease.run) {
+            let owner = self.owner.name().to_owned();
             // Nobody waits for this: an owner that is gone owns nothing anyway.
             drop(self.writer.append(Box::new(move |connection| {
-                let sql = "update run set owner = null where id = $1 and epoch = $2 and owner is not null";
-                connection.put(sql, params![&lease.run.to_string(), lease.epoch])
+                let sql = "update run set owner = null where id = $1 and epoch = $2 and owner = $3";
+                connection.put(sql, params![&lease.run.to_string(), lease.epoch, &owner])
             })));
         }
     }
@@ -140,7 +143,10 @@ impl Batch {
                 self.create(connection, record, created)?;
             }
         }
-        let (number, holder) = self.own(connection)?;
+        let Own { number, holder, is_fruitless } = self.own(connection)?;
+        if is_fruitless && self.records.iter().any(|record| is_progress(record)) {
+            connection.put("update run set fruitless = 0 where number = $1", params![number])?;
+        }
         for (row, record) in self.rows.iter().zip(&self.records) {
             row.insert(connection, number)?;
             project(connection, number, &holder, record)?;
@@ -153,20 +159,29 @@ impl Batch {
                    values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9)";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
         let (epoch, format) = (self.lease.epoch, created.format.name());
-        let RunCreated { name, owner, workflow, .. } = created;
-        let params = params![&id, epoch, &self.owner, record.at, format, name, owner, &bundle, workflow];
+        let RunCreated { name, owner: holder, workflow, .. } = created;
+        let params = params![&id, epoch, &self.owner, record.at, format, name, holder, &bundle, workflow];
         connection.put(sql, params)
     }
 
-    /// The run's number and holder, if the lease holds; it cannot be taken away before the commit.
-    fn own(&self, connection: &Connection) -> Result<(i64, String), Error> {
-        let sql = "select number, holder from run where id = $1 and epoch = $2";
+    /// The run, if the lease holds; it cannot be taken away before the commit.
+    fn own(&self, connection: &Connection) -> Result<Own, Error> {
+        let sql = "select number, holder, fruitless from run where id = $1 and epoch = $2 and owner = $3";
         let run = self.lease.run.to_string();
-        let found =
-            connection.first_for_update(sql, params![&run, self.lease.epoch], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let read =
+            |row: &Row<'_>| Ok(Own { number: row.get(0)?, holder: row.get(1)?, is_fruitless: row.count(2)? > 0 });
+        let found = connection.first_for_update(sql, params![&run, self.lease.epoch, &self.owner], read)?;
         let message = "another process took the run over; this one stops without writing";
         found.ok_or_else(|| StepError::new(Code::OwnershipLost, message).into())
     }
+}
+
+/// What an append must know of its run.
+struct Own {
+    number: i64,
+    holder: String,
+    /// Whether nothing has happened since it was taken up.
+    is_fruitless: bool,
 }
 
 fn kept_value(key: &str, text: &str) -> Result<Value, StepError> {

@@ -19,7 +19,7 @@ use flowloom_runtime::journal::Append;
 use tokio::sync::oneshot;
 
 use crate::db::sqlite::Sqlite;
-use crate::db::{Connection, Done, Error, Job};
+use crate::db::{Connection, Job};
 
 /// Commits between two checkpoints: a few megabytes of log.
 const CHECKPOINT_EVERY: u64 = 1000;
@@ -131,7 +131,7 @@ impl Desk {
         }
         let committed = connection.transact_at_once(job)?;
         self.commits.fetch_add(1, Ordering::Relaxed);
-        Some(alone(committed))
+        Some(committed.map_err(StepError::from))
     }
 }
 
@@ -165,17 +165,12 @@ fn write(desk: &Desk, background: Option<&Sqlite>, orders: &Receiver<Order>) {
 }
 
 /// Commits a batch; the result of each job.
-fn commit(connection: &Connection, batch: &mut [Queued]) -> Done {
+fn commit(connection: &Connection, batch: &mut [Queued]) -> Vec<Result<(), StepError>> {
     let mut jobs: Vec<&mut Job> = batch.iter_mut().map(|queued| &mut queued.job).collect();
     match connection.transact(&mut jobs) {
-        Ok(done) => done,
+        Ok(()) => jobs.iter().map(|_| Ok(())).collect(),
         Err(error) if jobs.len() == 1 => vec![Err(error.into())],
         // One of them cannot be done; each alone, that is the only one that is not.
-        Err(_) => jobs.iter_mut().map(|job| alone(connection.transact(&mut [&mut **job]))).collect(),
+        Err(_) => jobs.iter_mut().map(|job| Ok(connection.transact(&mut [&mut **job])?)).collect(),
     }
-}
-
-/// The result of a job that had a commit of its own.
-fn alone(committed: Result<Done, Error>) -> Result<(), StepError> {
-    committed?.into_iter().collect()
 }

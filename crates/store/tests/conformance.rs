@@ -52,6 +52,8 @@ on_both!(
     notifications_are_there_once_and_read_by_their_user,
     what_is_remembered_comes_in_the_order_of_its_bytes,
     runs_are_filtered_and_counted,
+    a_run_that_gets_no_further_is_hopeless,
+    definitions_of_two_processes_have_versions_of_their_own,
 );
 
 async fn what_is_written_is_read_by_another_process(place: &Place) {
@@ -354,4 +356,48 @@ async fn runs_are_filtered_and_counted(place: &Place) {
     assert_eq!(ids(RunFilter { holder: Some("bob".into()), ..all }), []);
     assert!(store.bytes().expect("readable") > 0);
     assert!(!store.describe().expect("readable").is_empty());
+}
+
+async fn a_run_that_gets_no_further_is_hopeless(place: &Place) {
+    let first = place.open();
+    let lease = first.begin(id(1)).expect("new");
+    let start = |seq, epoch| record(id(1), seq, Event::RunStarted { epoch });
+    append(&*first, lease, vec![record(id(1), 1, created(&first)), start(2, 1)]).await.expect("stored");
+    let watching = place.open();
+    assert_eq!(watching.orphans(9).expect("readable"), [], "its owner lives");
+    drop(first);
+    for n in 0..3 {
+        let orphans = watching.orphans(9).expect("readable");
+        assert_eq!(orphans.iter().map(|orphan| orphan.is_hopeless).collect::<Vec<_>>(), [false], "{n}");
+        let next = place.open();
+        let lease = next.claim(id(1)).await.expect("nobody's");
+        append(&*next, lease, vec![start(3 + n, lease.epoch)]).await.expect("stored");
+    }
+    assert!(watching.orphans(9).expect("readable")[0].is_hopeless);
+    watching.quarantine(id(1), 7).await.expect("left alone");
+    assert_eq!(watching.orphans(9).expect("readable"), []);
+    assert_eq!(watching.counts().expect("readable"), [("quarantined".to_owned(), 1)]);
+    // A person resumes it, and it gets on.
+    let lease = watching.claim(id(1)).await.expect("nobody's");
+    append(&*watching, lease, vec![start(7, lease.epoch), record(id(1), 8, Event::StepUncertain)])
+        .await
+        .expect("stored");
+    assert_eq!(watching.orphans(9).expect("readable"), [], "it is driven here");
+    watching.release(lease);
+    drop(watching);
+    assert!(!place.open().orphans(9).expect("readable")[0].is_hopeless);
+}
+
+async fn definitions_of_two_processes_have_versions_of_their_own(place: &Place) {
+    let (one, two) = (place.open(), place.open());
+    for n in 0..10 {
+        let (first, second) = (format!("{n} one"), format!("{n} two"));
+        let (first, second) = tokio::join!(
+            one.change_definitions(vec![put(workflow("w"), &first, &[])], 1),
+            two.change_definitions(vec![put(workflow("w"), &second, &[])], 2)
+        );
+        first.and(second).expect("both are made");
+    }
+    let versions = one.versions(&workflow("w")).expect("readable");
+    assert_eq!(versions.iter().map(|row| row.version).collect::<Vec<_>>(), (1..=20).rev().collect::<Vec<_>>());
 }

@@ -17,6 +17,9 @@ use super::Server;
 /// Between two signs of life, when nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// Between two looks at the journal of a run that another process drives.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// After this a client that lost the connection comes back.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -30,6 +33,8 @@ struct Follower {
     seq: u64,
     heard: Option<Subscription>,
     with_text: bool,
+    /// Whether nothing was sent yet.
+    is_new: bool,
     is_done: bool,
 }
 
@@ -37,7 +42,7 @@ struct Follower {
 pub(crate) fn follow(server: Arc<Server>, run: RunId, seq: u64, with_text: bool) -> Response {
     // Heard before anything is read, so that nothing happens between the two.
     let heard = server.live.subscribe(run);
-    let follower = Follower { server, run, seq, heard, with_text, is_done: false };
+    let follower = Follower { server, run, seq, heard, with_text, is_new: seq == 0, is_done: false };
     let batches = stream::unfold((follower, true), |(mut follower, is_first)| async move {
         let batch = if is_first { follower.stored().await } else { follower.next().await? };
         Some((stream::iter(batch), (follower, false)))
@@ -57,7 +62,7 @@ impl Follower {
     async fn stored(&mut self) -> Vec<Sse> {
         let records = self.server.app.store.read(self.run, self.seq).await.unwrap_or_default();
         let mut sent: Vec<Sse> = Vec::with_capacity(records.len() + 1);
-        if self.seq == 0 {
+        if std::mem::take(&mut self.is_new) {
             sent.push(Sse::default().retry(RETRY));
         }
         sent.extend(records.iter().filter_map(|record| self.event(record)));
@@ -74,6 +79,9 @@ impl Follower {
                 Some(heard) => heard.next().await,
                 None => None,
             };
+            if heard.is_none() && self.server.goes_on(self.run) {
+                return Some(self.elsewhere().await);
+            }
             let sent = match heard {
                 Some(Heard::Signal(Signal::Event(record))) => self.event(&record).into_iter().collect(),
                 Some(Heard::Signal(Signal::Delta { path, attempt, text })) if self.with_text => {
@@ -89,6 +97,14 @@ impl Follower {
                 return Some(sent);
             }
         }
+    }
+
+    /// What another process stored meanwhile.
+    async fn elsewhere(&mut self) -> Vec<Sse> {
+        tokio::time::sleep(LOOK).await;
+        // It may be here that it was taken up.
+        self.heard = self.server.live.subscribe(self.run);
+        self.stored().await
     }
 
     /// What was stored at the last moment, and that this is all.

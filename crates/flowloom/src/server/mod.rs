@@ -15,6 +15,7 @@ mod run;
 mod runs;
 mod seeds;
 mod start;
+mod takeup;
 mod tell;
 mod threads;
 mod workflows;
@@ -31,8 +32,9 @@ use axum::routing::get;
 use axum::{Json, Router};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_store::{RunFilter, SHARED};
+use flowloom_store::{RunRow, SHARED};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
@@ -44,6 +46,7 @@ use catalog::Catalog;
 use definitions::parts;
 use live::Live;
 use problem::{Answer, Problem};
+use takeup::TakeUp;
 use threads::Busy;
 
 /// How long runs under way may take to reach their next step when the server stops.
@@ -52,8 +55,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How long answers may take to be sent then.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Runs that are taken up when the server starts, at most.
-const UNFINISHED: u32 = 10_000;
+/// Between two looks at a run that another process drives.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How a server is started.
 pub(crate) struct Options {
@@ -90,6 +93,21 @@ impl Server {
         let name = name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1") || self.hosts.contains(&name)
     }
+
+    /// Whether a run goes on somewhere, or will: one that says it is running is taken up when its process has gone.
+    pub(crate) fn goes_on(&self, id: RunId) -> bool {
+        let is_running = |run: &RunRow| run.is_driven || run.status == Status::Running.name();
+        matches!(self.app.store.run(id), Ok(Some(run)) if run.finished_at.is_none() && is_running(&run))
+    }
+
+    /// Waits until a run is no longer driven, wherever that is.
+    pub(crate) async fn wait(&self, id: RunId) {
+        self.live.wait(id).await;
+        while self.goes_on(id) {
+            tokio::time::sleep(LOOK).await;
+            self.live.wait(id).await;
+        }
+    }
 }
 
 /// Serves until the program is told to stop.
@@ -119,14 +137,16 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         openapi: serde_json::to_value(openapi).unwrap_or_default(),
         app,
     });
-    take_up(&server).await?;
+    let told = CancellationToken::new();
+    let mut take_up = TakeUp::new(server.clone());
+    take_up.look().await?;
+    tokio::spawn(take_up.keep_looking(told.clone()));
     greet(&server, address)?;
     let live = server.live.clone();
     let router = router
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
         .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
         .with_state(server);
-    let told = CancellationToken::new();
     let serving = axum::serve(listener, router).with_graceful_shutdown(told.clone().cancelled_owned());
     let mut serving = std::pin::pin!(serving.into_future());
     let mut stopping = std::pin::pin!(stop(&live, told));
@@ -226,19 +246,6 @@ fn seeds() -> OpenApiRouter<Arc<Server>> {
 
 async fn description(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
     Json(server.openapi.clone())
-}
-
-/// Goes on with what an earlier server left.
-async fn take_up(server: &Arc<Server>) -> Result<(), StepError> {
-    let running = Status::Running.name().to_owned();
-    let filter = RunFilter { status: Some(running), limit: UNFINISHED, ..RunFilter::default() };
-    for row in server.app.store.runs_of(&filter)?.into_iter().filter(|row| !row.is_driven) {
-        let opened = server.app.open_id(row.id).await?;
-        if let Err(problem) = tell::go_on(server, opened).await {
-            eprintln!("the run {} does not go on: {problem:?}", row.id);
-        }
-    }
-    Ok(())
 }
 
 fn greet(server: &Server, address: SocketAddr) -> Result<(), StepError> {

@@ -40,7 +40,7 @@ pub(super) async fn answer(server: &Arc<Server>, id: RunId, waiting: Waiting, he
     if let Some(seconds) = waiting.wait.filter(|seconds| *seconds > 0.0) {
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(WAIT).min(WAIT);
         // If it takes longer, the run goes on.
-        let _ = tokio::time::timeout(time, server.live.wait(id)).await;
+        let _ = tokio::time::timeout(time, server.wait(id)).await;
     }
     let (status, shown) = match server.app.open_id(id).await {
         Ok(opened) => {

@@ -183,14 +183,31 @@ async fn tell(call: Call, waiting: Waiting, wish: impl FnOnce(&RunState) -> Answ
     if let Some(wish) = left {
         // It may be in its last moments here.
         server.live.wait(run).await;
-        server.app.engine_of(&opened)?.post(run, wish).await?;
-        go_on(server, opened).await?;
+        match server.app.engine_of(&opened)?.post(run, wish.clone()).await {
+            Ok(()) => go_on(server, opened).await?,
+            // Another process drives it, and will look.
+            Err(error) if error.code == Code::RunOwned => server.app.store.leave_wish(run, wish).await?,
+            Err(error) => return Err(error.into()),
+        }
     }
     call.answer(run, waiting).await
 }
 
 /// Drives a run from where its journal stands, unless that is being done.
 pub(crate) async fn go_on(server: &Arc<Server>, opened: Opened) -> Answer<()> {
+    match drive(server, opened).await {
+        // Another process does it.
+        Err(error) if error.code == Code::RunOwned => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// The same for a run whose record is still to be read; `RunOwned` if another process drives it.
+pub(crate) async fn resume_run(server: &Arc<Server>, id: RunId) -> Result<(), StepError> {
+    drive(server, server.app.open_id(id).await?).await
+}
+
+async fn drive(server: &Arc<Server>, opened: Opened) -> Result<(), StepError> {
     let state = opened.state();
     if server.live.control(opened.id).is_some() || state.status.is_final() {
         return Ok(());

@@ -54,7 +54,7 @@ impl Serving {
     }
 
     /// The lines of a stream, as they come.
-    pub(crate) fn stream(&self, path: &str, headers: &[&str]) -> impl Iterator<Item = String> {
+    pub(crate) fn stream(&self, path: &str, headers: &[&str]) -> impl Iterator<Item = String> + use<> {
         let lines = BufReader::new(self.send("GET", path, headers, "")).lines();
         lines.map_while(Result::ok).skip_while(|line| !line.is_empty()).skip(1)
     }

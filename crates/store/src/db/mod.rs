@@ -13,11 +13,8 @@ use crate::failure;
 use postgres::{Database, Postgres};
 use sqlite::Sqlite;
 
-/// Changes the database. It refuses, if at all, before it has changed anything; any other error undoes the whole commit.
+/// Changes the database. Whatever its error is, the commit is undone, and others that shared it are done again.
 pub(crate) type Job = Box<dyn FnMut(&Connection) -> Result<(), Error> + Send>;
-
-/// What became of the jobs of a commit.
-pub(crate) type Done = Vec<Result<(), StepError>>;
 
 /// Why something was not done.
 #[derive(Debug)]
@@ -227,6 +224,16 @@ impl Connection {
         }
     }
 
+    /// Lets one process at a time make changes of this sort, until it commits. In SQLite that is so anyway.
+    pub(crate) fn one_at_a_time(&self, sort: &str) -> Result<(), Error> {
+        match self {
+            Connection::Sqlite(_) => Ok(()),
+            Connection::Postgres(postgres) => {
+                postgres.put("select pg_advisory_xact_lock(hashtext($1))::text", params![sort])
+            }
+        }
+    }
+
     /// Which database this is, for people.
     pub(crate) fn describe(&self) -> Result<String, Error> {
         match self {
@@ -245,29 +252,21 @@ impl Connection {
     }
 
     /// Commits jobs together.
-    pub(crate) fn transact(&self, jobs: &mut [&mut Job]) -> Result<Done, Error> {
+    pub(crate) fn transact(&self, jobs: &mut [&mut Job]) -> Result<(), Error> {
+        let all = || jobs.iter_mut().try_for_each(|job| job(self));
         match self {
-            Connection::Sqlite(sqlite) => sqlite.transact(|| work(self, jobs)),
-            Connection::Postgres(postgres) => postgres.transact(|| work(self, jobs)),
+            Connection::Sqlite(sqlite) => sqlite.transact(all),
+            Connection::Postgres(postgres) => postgres.transact(all),
         }
     }
 
     /// Commits a job without waiting for anybody; `None` if that cannot be.
-    pub(crate) fn transact_at_once(&self, job: &mut Job) -> Option<Result<Done, Error>> {
+    pub(crate) fn transact_at_once(&self, job: &mut Job) -> Option<Result<(), Error>> {
         match self {
-            Connection::Sqlite(sqlite) => sqlite.transact_at_once(|| work(self, &mut [&mut *job])),
+            Connection::Sqlite(sqlite) => sqlite.transact_at_once(|| job(self)),
             Connection::Postgres(_) => None,
         }
     }
-}
-
-/// Does the work of each job.
-fn work(connection: &Connection, jobs: &mut [&mut Job]) -> Result<Done, Error> {
-    let one = |job: &mut &mut Job| match job(connection) {
-        Err(Error::Refused(error)) => Ok(Err(error)),
-        done => done.map(Ok),
-    };
-    jobs.iter_mut().map(one).collect()
 }
 
 /// Where a database is, for all who open connections to it.

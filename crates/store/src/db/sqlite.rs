@@ -7,15 +7,19 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
 
-use super::{Done, Error, Param, Row};
+use super::{Error, Param, Row};
 use crate::Durability;
 
 /// Version of the schema; a database with a higher one is refused.
 const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
 /// What brings a database from each version to the next.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("../schema.sql"), include_str!("../schema-2.sql"), include_str!("../schema-3.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("../schema.sql"),
+    include_str!("../schema-2.sql"),
+    include_str!("../schema-3.sql"),
+    include_str!("../schema-4.sql"),
+];
 
 /// How long a statement waits for another process that writes.
 const BUSY: Duration = Duration::from_secs(10);
@@ -128,9 +132,9 @@ impl Sqlite {
     }
 
     /// Commits what `work` does.
-    pub(crate) fn transact(&self, work: impl FnOnce() -> Result<Done, Error>) -> Result<Done, Error> {
+    pub(crate) fn transact(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let committed = self.execute("BEGIN IMMEDIATE", &[]).and_then(|_| work());
-        let committed = committed.and_then(|done| self.execute("COMMIT", &[]).map(|_| done));
+        let committed = committed.and_then(|()| self.execute("COMMIT", &[]).map(drop));
         if committed.is_err() {
             // There is none to undo if it was the beginning that failed.
             let _ = self.run("ROLLBACK");
@@ -139,7 +143,7 @@ impl Sqlite {
     }
 
     /// The same; `None` if another process is committing.
-    pub(crate) fn transact_at_once(&self, work: impl FnOnce() -> Result<Done, Error>) -> Option<Result<Done, Error>> {
+    pub(crate) fn transact_at_once(&self, work: impl FnOnce() -> Result<(), Error>) -> Option<Result<(), Error>> {
         let _ = self.0.busy_timeout(Duration::ZERO);
         let committed = self.transact(work);
         let _ = self.0.busy_timeout(BUSY);

@@ -75,6 +75,11 @@ impl Owner {
         self.runs().remove(&run)
     }
 
+    /// Whether this process drives a run.
+    pub(crate) fn holds(&self, run: RunId) -> bool {
+        self.runs().contains(&run)
+    }
+
     /// Asks the database who lives.
     pub(crate) fn living(&self, db: &Connection) -> Result<Living, Error> {
         match &self.proof {
@@ -96,7 +101,7 @@ impl Owner {
     /// Whether the process called `name` lives and may drive `run`. Of itself a process knows better than the database,
     /// which hears of a release a moment later.
     pub(crate) fn drives(&self, name: &str, run: RunId, living: &Living) -> bool {
-        if name == self.name { self.runs().contains(&run) } else { self.lives(name, living) }
+        if name == self.name { self.holds(run) } else { self.lives(name, living) }
     }
 }
 

@@ -20,7 +20,7 @@ pub use address::Database;
 pub(crate) use migrate::migrate;
 use session::Session;
 
-use super::{Done, Error, Param, Row, params};
+use super::{Error, Param, Row, params};
 
 /// For so long the server is looked for when it must be asked whether a commit happened.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -159,7 +159,7 @@ impl Postgres {
     }
 
     /// Commits what `work` does; it is done again where the server says that the first time does not count.
-    pub(crate) fn transact(&self, mut work: impl FnMut() -> Result<Done, Error>) -> Result<Done, Error> {
+    pub(crate) fn transact(&self, mut work: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         let mut attempt = 1;
         loop {
             // A server that cannot be reached is the caller's to try again.
@@ -171,17 +171,17 @@ impl Postgres {
         }
     }
 
-    fn attempt(&self, work: &mut impl FnMut() -> Result<Done, Error>) -> Result<Done, Error> {
+    fn attempt(&self, work: &mut impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         let number = self.number.get() + 1;
         self.number.set(number);
         let begun = self.begin(number).and_then(|()| work());
-        let done = begun.inspect_err(|error| self.undo(error))?;
+        begun.inspect_err(|error| self.undo(error))?;
         let committed = self.with(|session| session.send_plain("COMMIT").and_then(|()| session.flush()));
         match committed {
-            Ok(()) => Ok(done),
+            Ok(()) => Ok(()),
             Err(error) => {
                 self.undo(&error);
-                if error.is_lost() && self.has_committed(number)? { Ok(done) } else { Err(error) }
+                if error.is_lost() && self.has_committed(number)? { Ok(()) } else { Err(error) }
             }
         }
     }

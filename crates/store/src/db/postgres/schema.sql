@@ -12,11 +12,15 @@ create table run (
     status text collate "C" not null,
     holder text collate "C" not null,
     bundle text collate "C" not null,
-    workflow text collate "C"
+    workflow text collate "C",
+    fruitless bigint not null default 0
 );
 
 create index run_holder on run (holder, id);
+
 create index run_workflow on run (coalesce(workflow, name), id);
+
+create index run_running on run (owner, id) where status = 'running';
 
 -- id = run.number * 2^32 + seq: one tree, each run's events together.
 create table event (
