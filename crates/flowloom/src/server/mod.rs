@@ -7,12 +7,14 @@ mod definitions;
 mod events;
 mod guard;
 mod health;
+pub(crate) mod hooks;
 pub(crate) mod keys;
 mod live;
 mod models;
 mod problem;
 mod run;
 mod runs;
+pub(crate) mod schedules;
 mod seeds;
 mod start;
 mod takeup;
@@ -141,6 +143,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let mut take_up = TakeUp::new(server.clone());
     take_up.look().await?;
     tokio::spawn(take_up.keep_looking(told.clone()));
+    tokio::spawn(schedules::keep_time(server.clone(), told.clone()));
     greet(&server, address)?;
     let live = server.live.clone();
     let router = router
@@ -193,6 +196,11 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(threads::list))
         .routes(routes!(threads::get, threads::say, threads::remove))
         .routes(routes!(models::list))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::put, schedules::remove))
+        .routes(routes!(hooks::list))
+        .routes(routes!(hooks::put, hooks::remove))
+        .routes(routes!(hooks::call))
         .routes(routes!(tell::cancel))
         .routes(routes!(tell::resume))
         .routes(routes!(tell::reply))
