@@ -186,3 +186,19 @@ fn doctor_says_which_database_without_its_password() {
     let broken = place.run(&["runs"]);
     assert!(exit(&broken) == 2 && !stderr(&broken).contains("s3cret"), "{}", stderr(&broken));
 }
+
+#[test]
+fn a_process_that_ends_gives_everything_up_at_once() {
+    let world = Server::start();
+    let Some(database) = test_postgres::Database::create() else { return };
+    let place = Place::new(&format!("database = \"{}\"\nlease_ms = {LONG}\n{SOON}{}", database.url, world.allowed()));
+    place.write("flow.json", &two_calls(&world, "GET", "/other"));
+    let (code, result) = place.json(&["run", "flow.json"]);
+    assert_eq!(code, 0, "{result}");
+    let mut server = Serving::start(&place, &[]);
+    let done = server.post("/api/v1/runs?wait=60", &json!({"workflow": "flow"}));
+    assert_eq!(done.json()["status"], "succeeded", "{done:?}");
+    signal(&server.child, "-TERM");
+    assert!(server.child.wait().expect("it ended").success());
+    assert_eq!(database.texts("select name from process"), Vec::<String>::new());
+}

@@ -37,7 +37,6 @@ macro_rules! on_both {
 
 on_both!(
     what_is_written_is_read_by_another_process,
-    memory_is_written_with_its_event_and_belongs_to_its_owner,
     one_owner_at_a_time,
     runs_are_found_by_prefix,
     a_conversation_is_kept_in_the_transaction_of_the_runs_end,
@@ -76,17 +75,6 @@ async fn what_is_written_is_read_by_another_process(place: &Place) {
     assert_eq!(other.read(run, 4).await.expect("readable"), records[4..]);
     assert_eq!(&*other.bundle(flowloom_core::Hash::of(b"the bundle")).expect("kept"), "the bundle");
     assert_eq!(other.find("last").expect("a run").id, run);
-}
-
-async fn memory_is_written_with_its_event_and_belongs_to_its_owner(place: &Place) {
-    let store = place.open();
-    let lease = store.begin(id(1)).expect("new");
-    let memory = vec![MemoryWrite { key: "k".into(), value: Some(7.into()) }];
-    let write = Event::StepFinished { output: None, usage: None, memory };
-    let records = vec![record(id(1), 1, created(&store)), record(id(1), 2, write)];
-    append(&*store, lease, records).await.expect("stored");
-    assert_eq!(store.memory("ann", "k").await.expect("readable"), Some(7.into()));
-    assert_eq!(store.memory("bob", "k").await.expect("readable"), None);
 }
 
 async fn one_owner_at_a_time(place: &Place) {
