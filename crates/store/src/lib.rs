@@ -112,12 +112,15 @@ impl Store {
     /// Opens the database that the settings name, making its tables if they are not there.
     pub fn open_with(settings: &Settings) -> Result<Arc<Store>, StepError> {
         let folder = &settings.folder;
-        std::fs::create_dir_all(folder).map_err(|error| {
-            StepError::new(Code::StoreReadOnly, format!("the data folder {} cannot be made: {error}", folder.display()))
-        })?;
-        match &settings.database {
-            None => Store::on_sqlite(folder, settings.durability),
-            Some(database) => Store::on_postgres(folder, database, settings.lease),
+        let made = std::fs::create_dir_all(folder);
+        match (&settings.database, made) {
+            // What is beside the database is not needed for it.
+            (Some(database), _) => Store::on_postgres(folder, database, settings.lease),
+            (None, Ok(())) => Store::on_sqlite(folder, settings.durability),
+            (None, Err(error)) => {
+                let message = format!("the data folder {} cannot be made: {error}", folder.display());
+                Err(StepError::new(Code::StoreReadOnly, message))
+            }
         }
     }
 
