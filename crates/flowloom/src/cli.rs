@@ -115,6 +115,31 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: HooksCommand,
     },
+    /// Take away runs that ended long ago; what runs remember and threads stay
+    Prune {
+        /// How long ago: 30d, 12h; without it, as [retention] says
+        #[arg(long, value_name = "AGE")]
+        older: Option<String>,
+        /// Those that ended with this status [default: every status]
+        #[arg(long, value_name = "STATUS", requires = "older")]
+        status: Vec<String>,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Write a copy of the database into a new file, while runs go on
+    Backup {
+        /// The file
+        file: PathBuf,
+    },
+    /// Put a backup into the data folder
+    Restore {
+        /// The backup
+        file: PathBuf,
+        /// Let it take the place of the database that is there
+        #[arg(long)]
+        replace: bool,
+    },
     /// Keys for those who call the server
     Keys {
         #[command(subcommand)]

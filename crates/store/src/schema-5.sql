@@ -26,3 +26,11 @@ create table hook (
     secret_name text,
     created_at integer not null
 ) without rowid;
+
+-- What is taken away with old runs is found by these.
+create index event_output on event (output) where output is not null;
+create index run_bundle on run (bundle);
+create index run_finished on run (status, finished_at) where finished_at is not null;
+create index started_run on started (run);
+
+create index run_unfinished on run (created_at) where finished_at is null;

@@ -6,6 +6,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod graph;
+mod keep;
 mod keys;
 mod models;
 mod resume;
@@ -69,6 +70,9 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Sync(arguments) => sync::sync(&global, arguments).await,
         Command::Schedule { command } => starts::schedule(&global, command).await,
         Command::Hooks { command } => starts::hooks(&global, command).await,
+        Command::Prune { older, status, dry_run } => keep::prune(&global, older.as_deref(), &status, dry_run).await,
+        Command::Backup { file } => keep::backup(&global, &file),
+        Command::Restore { file, replace } => keep::restore(&global, &file, replace),
         Command::Keys { command } => keys::keys(&global, command).await,
         Command::Doctor => doctor::doctor(&global).await,
         Command::Demo(arguments) => demo::demo(&global, arguments).await,

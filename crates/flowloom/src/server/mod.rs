@@ -17,6 +17,7 @@ mod runs;
 pub(crate) mod schedules;
 mod seeds;
 mod start;
+mod sweep;
 mod takeup;
 mod tell;
 mod threads;
@@ -126,6 +127,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let refused = |error| StepError::new(Code::BindRefused, format!("{} cannot be used: {error}", options.bind));
     let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
+    let _alone = app.store.serve_alone()?;
     let (router, openapi) = routes();
     let app = Arc::new(app);
     let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
@@ -143,6 +145,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let mut take_up = TakeUp::new(server.clone());
     take_up.look().await?;
     tokio::spawn(take_up.keep_looking(told.clone()));
+    tokio::spawn(sweep::keep_sweeping(server.clone(), told.clone()));
     tokio::spawn(schedules::keep_time(server.clone(), told.clone()));
     greet(&server, address)?;
     let live = server.live.clone();

@@ -148,6 +148,14 @@ create table hook (
     created_at bigint not null
 );
 
+-- What is taken away with old runs is found by these.
+create index event_output on event (output) where output is not null;
+create index run_bundle on run (bundle);
+create index run_finished on run (status, finished_at) where finished_at is not null;
+create index started_run on started (run);
+
+create index run_unfinished on run (created_at) where finished_at is null;
+
 -- The processes that drive runs. Each says again and again that it lives; who has not until expires_at is taken for dead.
 -- commit_number is that of its last commit, by which it learns what became of one whose answer was lost.
 create table process (
