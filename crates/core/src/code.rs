@@ -180,6 +180,7 @@ codes! {
     KeyReused = 1506 "the Idempotency-Key was used for another call";
     NotThere = 1507 "there is nothing at this address";
     TooManyRuns = 1508 "the server has as many runs as it may have";
+    TooManyCalls = 1512 "there are too many calls";
 }
 
 impl Code {

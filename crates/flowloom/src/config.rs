@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Global;
 use crate::mcp;
+use crate::server::settings::Settings;
 
 /// The file's content.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,6 +36,7 @@ pub(crate) struct File {
     functions: BTreeMap<String, Function>,
     mcp: BTreeMap<String, Mcp>,
     sandbox: Sandboxing,
+    server: Settings,
 }
 
 /// How untrusted code is run; what is not given is the sandbox's own default.
@@ -222,6 +224,7 @@ pub(crate) struct Config {
     pub(crate) functions: BTreeMap<String, Function>,
     pub(crate) mcp: BTreeMap<String, Mcp>,
     pub(crate) sandbox: Sandboxing,
+    pub(crate) server: Settings,
 }
 
 impl Config {
@@ -270,6 +273,7 @@ impl Config {
             functions: file.functions,
             mcp: file.mcp,
             sandbox: file.sandbox,
+            server: file.server,
             file: path,
         })
     }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::event::MemoryWrite;
+use flowloom_core::event::{MemoryWrite, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Wish;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::failed;
-use crate::{Store, wishes};
+use crate::{Store, rows, wishes};
 
 /// A run as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +98,11 @@ impl Store {
     pub fn run(&self, id: RunId) -> Result<Option<RunRow>, StepError> {
         let sql = format!("select {RUN_COLUMNS} from run where id = ?");
         Ok(self.select_runs(&sql, [id.to_string()])?.pop())
+    }
+
+    /// The events of a run after number `after`, until they have more than `enough` bytes; at least one, if there is one.
+    pub fn events(&self, run: RunId, after: u64, enough: usize) -> Result<Vec<Arc<Record>>, StepError> {
+        rows::read(&self.reader(), run, after, enough)
     }
 
     /// How many runs there are, by status.

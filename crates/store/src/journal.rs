@@ -83,7 +83,7 @@ impl Journal for Store {
     }
 
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {
-        Box::pin(async move { rows::read(&self.reader(), run, after) })
+        Box::pin(async move { rows::read(&self.reader(), run, after, usize::MAX) })
     }
 
     fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>> {

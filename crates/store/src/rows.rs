@@ -83,8 +83,13 @@ impl Stored {
     }
 }
 
-/// The events of a run after `after`.
-pub(crate) fn read(connection: &Connection, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StepError> {
+/// The events of a run after `after`, until they have more than `enough` bytes.
+pub(crate) fn read(
+    connection: &Connection,
+    run: RunId,
+    after: u64,
+    enough: usize,
+) -> Result<Vec<Arc<Record>>, StepError> {
     let number = number(connection, run)?;
     let sql = "select event.id, at, path, attempt, kind, data, blob.content from event \
                left join blob on blob.hash = event.output where event.id > ? and event.id < ? order by event.id";
@@ -92,10 +97,20 @@ pub(crate) fn read(connection: &Connection, run: RunId, after: u64) -> Result<Ve
     let bounds = params![number * EVENTS + after as i64, (number + 1) * EVENTS];
     let mut rows = statement.query(bounds).map_err(failed)?;
     let mut records = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
+    let mut bytes = 0;
+    while bytes <= enough
+        && let Some(row) = rows.next().map_err(failed)?
+    {
+        bytes += size(row).map_err(failed)?;
         records.push(Arc::new(record(row, run)?));
     }
     Ok(records)
+}
+
+/// Bytes of what an event holds.
+fn size(row: &Row<'_>) -> rusqlite::Result<usize> {
+    let length = |column| row.get_ref(column).map(|value| value.as_bytes().map_or(0, <[u8]>::len));
+    Ok(length(5)? + length(6)?)
 }
 
 fn record(row: &Row<'_>, run: RunId) -> Result<Record, StepError> {

@@ -12,6 +12,8 @@ use flowloom_core::plan::{Format, Plan};
 use flowloom_runtime::Engine;
 use tokio::sync::OnceCell;
 
+use super::Server;
+use super::problem::{Answer, Problem};
 use crate::app::App;
 use crate::bundle::Bundle;
 use crate::source::{self, Reading};
@@ -58,6 +60,11 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
+    /// Whether its files are as they were when it was compiled.
+    fn is_fresh(&self) -> bool {
+        self.changed.iter().all(|(path, then)| changed(path) == *then)
+    }
+
     /// What a run needs: MCP servers are asked for their tools when they are first needed. `None` if it has errors.
     pub(crate) async fn ready(&self, catalog: &Catalog) -> Result<Option<&Prepared>, StepError> {
         if self.asks.is_empty() || self.prepared.is_none() {
@@ -74,6 +81,16 @@ impl Definition {
         });
         asked.await.map(Some)
     }
+}
+
+/// The definition called `id`. One that has not changed is at hand; to compile one takes a thread that may wait.
+pub(crate) async fn find(server: &Arc<Server>, id: &str) -> Answer<Arc<Definition>> {
+    if let Some(known) = server.catalog.known(id) {
+        return Ok(known);
+    }
+    let (shared, name) = (server.clone(), id.to_owned());
+    let found = super::blocking(move || shared.catalog.find(&name)).await?;
+    found.ok_or_else(|| Problem::not_there("workflow", id))
 }
 
 /// When the files of a definition changed last.
@@ -103,18 +120,27 @@ impl Catalog {
     }
 
     /// The definition called `id`.
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Definition>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = known.iter().find(|(_, definition)| definition.id == id).map(|(path, _)| path.clone());
-        drop(known);
-        let fresh = path.and_then(|path| self.read(&path)).filter(|definition| definition.id == id);
+    fn find(&self, id: &str) -> Option<Arc<Definition>> {
+        let known = self.compiled(id).and_then(|known| self.read(&known.path));
+        let fresh = known.filter(|definition| definition.id == id);
         fresh.or_else(|| self.list().into_iter().find(|definition| definition.id == id))
+    }
+
+    /// The definition called `id`, if it was compiled and its files have not changed since. To look at a file's time takes
+    /// microseconds.
+    fn known(&self, id: &str) -> Option<Arc<Definition>> {
+        self.compiled(id).filter(|known| known.is_fresh())
+    }
+
+    fn compiled(&self, id: &str) -> Option<Arc<Definition>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().find(|definition| definition.id == id).cloned()
     }
 
     /// Compiles a file, unless that was done since it changed; `None` if it is no definition.
     fn read(&self, path: &Path) -> Option<Arc<Definition>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
-        if let Some(known) = known.filter(|known| known.changed == stamp(known.changed.iter().map(|(path, _)| path))) {
+        if let Some(known) = known.filter(|known| known.is_fresh()) {
             return Some(known);
         }
         let read = self.compile(path).map(Arc::new);
@@ -173,8 +199,11 @@ fn id_of(file: &str) -> String {
 }
 
 fn stamp<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Stamp {
-    let changed = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
     paths.map(|path| (path.clone(), changed(path))).collect()
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {

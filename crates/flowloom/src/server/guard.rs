@@ -1,48 +1,82 @@
 //! What every call must be before a handler sees it: addressed to this server, from no other site, and JSON where it
-//! changes something.
+//! changes something; and what every answer says to browsers.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
 
-use super::Server;
 use super::problem::Problem;
+use super::{Server, cors};
 
 /// Bytes of a body at most.
 pub(crate) const BODY: usize = 16 << 20;
 
 pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    match check(&server, request.method(), request.uri(), request.headers()) {
-        Ok(()) => next.run(request).await,
+    let listed = cors::listed(&server.cors, request.headers());
+    let (parts, body) = request.into_parts();
+    let mut answer = match check(&server, &parts, listed.is_some()) {
         Err(problem) => problem.into_response(),
+        Ok(()) => match listed.as_ref().and_then(|_| cors::preflight(&parts)) {
+            Some(answer) => answer,
+            None => next.run(Request::from_parts(parts, body)).await,
+        },
+    };
+    let headers = answer.headers_mut();
+    harden(headers);
+    if !server.cors.is_empty() {
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    if let Some(origin) = listed {
+        cors::allow(headers, origin);
+    }
+    answer
+}
+
+/// An answer is what it says it is, is kept by nobody on its way, and shows in no page of others.
+fn harden(answer: &mut HeaderMap) {
+    let all = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    ];
+    for (name, value) in all {
+        answer.entry(name).or_insert(HeaderValue::from_static(value));
     }
 }
 
-fn check(server: &Server, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+fn check(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Problem> {
+    let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let host = text(header::HOST).or_else(|| uri.host()).unwrap_or_default();
+    // An address in the request line goes before the header.
+    let host = request.uri.authority().map(|host| host.as_str()).or_else(|| text(header::HOST)).unwrap_or_default();
     if !server.answers_to(host) {
         let message = format!("this server does not answer to the host {host:?}");
         return Err(Problem::new(Code::OriginRefused, message));
     }
-    if let Some(origin) = text(header::ORIGIN)
-        && !origin.split_once("://").is_some_and(|(_, host)| server.answers_to(host))
-    {
-        let message = format!("calls from pages of {origin} are not taken");
+    // A page of this very server, at this very port: another port of this machine is another site.
+    let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host));
+    if headers.contains_key(header::ORIGIN) && !is_listed && !text(header::ORIGIN).is_some_and(is_own) {
+        let message = format!("calls from pages of {} are not taken", text(header::ORIGIN).unwrap_or("that site"));
         return Err(Problem::new(Code::OriginRefused, message));
     }
+    is_json(&request.method, headers)
+}
+
+/// What a form of another site can send without asking is never JSON by its type.
+fn is_json(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let changes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
     let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     // A body without a declared length is one, too.
     let has_body = length.map_or_else(|| headers.contains_key(header::TRANSFER_ENCODING), |length| length > 0);
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();
     let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
-    // What a form of another site can send without asking is never JSON by its type.
-    if changes && !is_json && (has_body || !kind.is_empty()) {
+    if changes && !is_json && (has_body || headers.contains_key(header::CONTENT_TYPE)) {
         let message = format!("the body must be application/json, not {kind:?}");
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
 use flowloom_runtime::publish::Subscription;
-use flowloom_runtime::{Control, Listen, Run};
+use flowloom_runtime::{Control, Listen, Outcome, Run};
 use tokio::sync::watch;
 
 use super::problem::Problem;
@@ -24,8 +25,24 @@ pub(crate) struct Live {
 struct Entry {
     control: Control,
     listen: Listen,
-    /// Closed when the run is no longer driven.
-    over: watch::Receiver<()>,
+    ending: Ending,
+}
+
+/// Where a run stood when it was no longer driven.
+pub(crate) struct Ended {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) outcome: Outcome,
+}
+
+/// Tells when a run is no longer driven.
+#[derive(Clone)]
+pub(crate) struct Ending(watch::Receiver<Option<Arc<Ended>>>);
+
+impl Ending {
+    /// Where the run stands then; `None` if the task that drove it is gone without a word.
+    pub(crate) async fn wait(mut self) -> Option<Arc<Ended>> {
+        self.0.wait_for(Option::is_some).await.ok()?.clone()
+    }
 }
 
 impl Live {
@@ -58,18 +75,35 @@ impl Live {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Drives a run on a task of its own.
-    pub(crate) fn drive(self: &Arc<Live>, run: Run) {
+    /// Drives a run of `plan` on a task of its own.
+    pub(crate) fn drive(self: &Arc<Live>, run: Run, plan: Arc<Plan>) -> Ending {
         let id = run.id();
-        let (over, ended) = watch::channel(());
-        self.runs().insert(id, Entry { control: run.control(), listen: run.listen(), over: ended });
+        let (over, ending) = watch::channel(None);
+        let ending = Ending(ending);
+        self.runs().insert(id, Entry { control: run.control(), listen: run.listen(), ending: ending.clone() });
         let live = self.clone();
         tokio::spawn(async move {
-            run.drive().await;
+            let outcome = run.drive().await;
             // Before those who wait are woken, so that they find it gone.
             live.runs().remove(&id);
-            drop(over);
+            // Nobody may wait for it.
+            let _ = over.send(Some(Arc::new(Ended { plan, outcome })));
         });
+        ending
+    }
+
+    /// Ready when a run that was started just now is in the journal, or has failed to get there.
+    pub(crate) async fn begun(&self, id: RunId) {
+        if let Some(mut heard) = self.subscribe(id)
+            && heard.after() == 0
+        {
+            heard.next().await;
+        }
+    }
+
+    /// Tells when a run ends, if it is under way.
+    pub(crate) fn ending(&self, id: RunId) -> Option<Ending> {
+        self.runs().get(&id).map(|entry| entry.ending.clone())
     }
 
     /// Hears a run from now on, if it is under way.
@@ -85,10 +119,8 @@ impl Live {
 
     /// Waits until a run is no longer driven.
     pub(crate) async fn wait(&self, id: RunId) {
-        let over = self.runs().get(&id).map(|entry| entry.over.clone());
-        if let Some(mut over) = over {
-            // An error says that the sending side is gone, which is what is waited for.
-            while over.changed().await.is_ok() {}
+        if let Some(ending) = self.ending(id) {
+            ending.wait().await;
         }
     }
 

@@ -3,28 +3,34 @@
 
 mod body;
 mod catalog;
+mod cors;
+mod describe;
+mod docs;
 mod events;
 mod guard;
 mod health;
 pub(crate) mod keys;
+mod listen;
 mod live;
+mod params;
 mod problem;
+mod rate;
 mod run;
 mod runs;
+pub(crate) mod settings;
+mod shown;
 mod start;
 mod tell;
 mod workflows;
 
-use std::future::IntoFuture as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::middleware;
-use axum::routing::get;
-use axum::{Json, Router};
+use axum::http::StatusCode;
+use axum::{Json, Router, middleware};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::status::Status;
@@ -39,6 +45,7 @@ use crate::app::App;
 use catalog::Catalog;
 use live::Live;
 use problem::{Answer, Problem};
+use rate::Rates;
 
 /// How long runs under way may take to reach their next step when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -66,8 +73,13 @@ pub(crate) struct Server {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Catalog,
     pub(crate) live: Arc<Live>,
+    /// Held by everyone who follows a run, and so counts them.
+    pub(crate) followers: Arc<()>,
     /// Whether calls without a key are taken: there are no keys, and only this machine can call.
     pub(crate) is_open: bool,
+    pub(crate) rates: Rates,
+    /// Origins of other sites whose pages may call.
+    cors: Vec<String>,
     hosts: Vec<String>,
     openapi: serde_json::Value,
 }
@@ -102,12 +114,16 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let app = Arc::new(app);
     let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
     hosts.push(address.ip().to_string());
+    let settings = app.config.server.clone();
     let server = Arc::new(Server {
         catalog: Catalog::new(options.folder, app.clone()),
         live: Live::new(options.max_runs),
+        followers: Arc::default(),
         is_open: !has_keys,
+        rates: Rates::new(settings.rate(is_local)),
+        cors: settings.cors.clone(),
         hosts,
-        openapi: serde_json::to_value(openapi).unwrap_or_default(),
+        openapi: describe::complete(serde_json::to_value(openapi).unwrap_or_default()),
         app,
     });
     take_up(&server).await?;
@@ -115,18 +131,18 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let live = server.live.clone();
     let router = router
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
+        .method_not_allowed_fallback(async || {
+            let message = "this route takes no such calls; GET /openapi.json says which it takes";
+            Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)
+        })
         .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
         .with_state(server);
     let told = CancellationToken::new();
-    let serving = axum::serve(listener, router).with_graceful_shutdown(told.clone().cancelled_owned());
-    let mut serving = std::pin::pin!(serving.into_future());
+    let mut serving = std::pin::pin!(listen::listen(listener, router, &settings, told.clone()));
     let mut stopping = std::pin::pin!(stop(&live, told));
     tokio::select! {
-        served = &mut serving => {
-            served.map_err(|error| StepError::new(Code::BindRefused, format!("the server stopped: {error}")))?;
-            // Nobody is connected any more; the runs have their time all the same.
-            stopping.await;
-        }
+        // Nobody is connected any more; the runs have their time all the same.
+        () = &mut serving => stopping.await,
         () = &mut stopping => {
             // Those who waited for a run get their answer.
             let _ = tokio::time::timeout(LAST, &mut serving).await;
@@ -145,7 +161,7 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         license(name = "MIT OR Apache-2.0")
     ))]
     struct Api;
-    let (router, openapi) = OpenApiRouter::with_openapi(Api::openapi())
+    OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(workflows::list))
         .routes(routes!(workflows::get))
         .routes(routes!(runs::list, start::start))
@@ -159,10 +175,15 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(health::ready))
         .routes(routes!(health::metrics))
         .routes(routes!(health::explain))
-        .split_for_parts();
-    (router.route("/openapi.json", get(description)), openapi)
+        .routes(routes!(description))
+        .routes(routes!(docs::page))
+        .routes(routes!(docs::part))
+        .split_for_parts()
 }
 
+/// This description.
+#[utoipa::path(get, path = "/openapi.json", tag = "about", operation_id = "describe",
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
 async fn description(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
     Json(server.openapi.clone())
 }

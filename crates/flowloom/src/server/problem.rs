@@ -96,7 +96,7 @@ fn status_of(code: Code) -> StatusCode {
         Code::ScopeMissing | Code::OriginRefused | Code::CapabilityDenied => StatusCode::FORBIDDEN,
         Code::NotThere | Code::RunNotFound | Code::WorkflowNotFound => StatusCode::NOT_FOUND,
         Code::KeyReused | Code::RunOwned | Code::NothingToDo | Code::ReplayDivergence => StatusCode::CONFLICT,
-        Code::TooManyRuns => StatusCode::TOO_MANY_REQUESTS,
+        Code::TooManyRuns | Code::TooManyCalls => StatusCode::TOO_MANY_REQUESTS,
         Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
         Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
             StatusCode::INTERNAL_SERVER_ERROR

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_core::code::Code;
@@ -22,8 +22,11 @@ use utoipa::ToSchema;
 use super::Server;
 use super::body::Body;
 use super::keys::{Caller, Scope};
-use super::problem::{Answer, Document, Problem};
+use super::live::Ending;
+use super::params::Params;
+use super::problem::{Answer, Problem};
 use super::run::{Waiting, answer};
+use super::shown::Shown;
 use crate::inputs;
 
 /// What is run.
@@ -34,7 +37,7 @@ pub(crate) struct NewRun {
     workflow: String,
     /// Its inputs, by name; a step list takes any value.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     inputs: Option<Value>,
     /// The agent on whose behalf it runs.
     #[serde(default)]
@@ -48,14 +51,17 @@ pub(crate) struct NewRun {
 }
 
 /// Starts a run. With `Accept: text/event-stream` its events are the answer.
-#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = NewRun, params(Waiting,
+#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run", request_body = NewRun, params(Waiting,
     ("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
-    responses((status = 200, description = "It has ended"), (status = 202, description = "It goes on, or waits"),
-        (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
+    security(("key" = ["run"])),
+    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "It goes on, or waits", body = Shown),
+        (status = 404, description = "There is no such workflow"),
+        (status = 409, description = "It is uncertain, or the Idempotency-Key was used for another call")))]
 pub(crate) async fn start(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(waiting): Query<Waiting>,
+    Params(waiting): Params<Waiting>,
     headers: HeaderMap,
     Body(new, text): Body<NewRun>,
 ) -> Answer<Response> {
@@ -73,9 +79,12 @@ pub(crate) async fn start(
     let id = match id {
         // Started before by the same call.
         Some(id) if matches!(server.app.store.run(id), Ok(Some(_))) => id,
-        id => begin(&server, new, owner, id).await?,
+        id => {
+            let (id, ending) = begin(&server, new, owner, id).await?;
+            return answer(&server, id, Some(ending), waiting, &headers).await;
+        }
     };
-    answer(&server, id, waiting, &headers).await
+    answer(&server, id, server.live.ending(id), waiting, &headers).await
 }
 
 /// The run of an Idempotency-Key.
@@ -88,10 +97,8 @@ async fn once(server: &Server, owner: &str, key: &str, text: &str) -> Answer<Run
     }
 }
 
-async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunId>) -> Answer<RunId> {
-    let (shared, name) = (server.clone(), new.workflow.clone());
-    let found = super::blocking(move || shared.catalog.find(&name)).await?;
-    let definition = found.ok_or_else(|| Problem::not_there("workflow", &new.workflow))?;
+async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunId>) -> Answer<(RunId, Ending)> {
+    let definition = super::catalog::find(server, &new.workflow).await?;
     let Some(prepared) = definition.ready(&server.catalog).await? else {
         let message = format!("the workflow {} has errors", definition.id);
         return Err(Problem::new(Code::StepRefused, message).with_errors(definition.problems.clone()));
@@ -112,7 +119,5 @@ async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunI
         id,
     };
     let run = prepared.engine.start(start)?;
-    let id = run.id();
-    server.live.drive(run);
-    Ok(id)
+    Ok((run.id(), server.live.drive(run, prepared.plan.clone())))
 }

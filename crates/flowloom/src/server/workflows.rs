@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use flowloom_core::plan::{InputKind, Inputs};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 use super::Server;
 use super::catalog::Definition;
 use super::keys::{Caller, Scope};
-use super::problem::{Answer, Document, Problem};
+use super::params::At;
+use super::problem::Answer;
 
 /// A definition that can be run.
 #[derive(Serialize, ToSchema)]
@@ -53,7 +54,8 @@ pub(crate) struct Workflows {
 }
 
 /// What can be run.
-#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", responses((status = 200, body = Workflows)))]
+#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows",
+    security(("key" = ["read"])), responses((status = 200, description = "All of them", body = Workflows)))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Workflows>> {
     caller.may(Scope::Read)?;
     let items = super::blocking(move || server.catalog.list()).await?;
@@ -61,17 +63,16 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
 }
 
 /// One definition.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path)),
-    responses((status = 200, body = Workflow), (status = 404, body = Document)))]
+#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", operation_id = "get_workflow",
+    params(("id" = String, Path)), security(("key" = ["read"])),
+    responses((status = 200, description = "The definition", body = Workflow), (status = 404, description = "There is none, or it is another's")))]
 pub(crate) async fn get(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At<String>,
 ) -> Answer<Json<Workflow>> {
     caller.may(Scope::Read)?;
-    let wanted = id.clone();
-    let found = super::blocking(move || server.catalog.find(&wanted)).await?;
-    found.map(|definition| Json(shown(&definition))).ok_or_else(|| Problem::not_there("workflow", &id))
+    Ok(Json(shown(&*super::catalog::find(&server, &id).await?)))
 }
 
 fn shown(definition: &Definition) -> Workflow {

@@ -54,12 +54,13 @@ impl Serving {
     }
 
     /// The lines of a stream, as they come.
-    pub(crate) fn stream(&self, path: &str, headers: &[&str]) -> impl Iterator<Item = String> {
+    pub(crate) fn stream(&self, path: &str, headers: &[&str]) -> impl Iterator<Item = String> + use<> {
         let lines = BufReader::new(self.send("GET", path, headers, "")).lines();
         lines.map_while(Result::ok).skip_while(|line| !line.is_empty()).skip(1)
     }
 
-    fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
+    /// Sends a request, and leaves its answer to be read.
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         let host = format!("Host: {}", self.address);
         let host = if headers.iter().any(|header| header.starts_with("Host:")) { "X: y" } else { &host };
