@@ -244,8 +244,10 @@ impl Config {
                 "normal".to_owned()
             })?;
         let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| {
-            let message =
-                format!("durability is full, normal or off, not {:?} ({})", durability.value, durability.origin);
+            let message = format!(
+                "durability is full, normal, off or memory, not {:?} ({})",
+                durability.value, durability.origin
+            );
             StepError::new(Code::ConfigInvalid, message)
         })?;
         let default_model = pick(

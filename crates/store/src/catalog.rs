@@ -66,12 +66,20 @@ impl Store {
     /// Keeps a bundle for the run that is about to start; it is stored with the run's first event.
     pub fn keep_bundle(&self, content: &str) -> Hash {
         let hash = Hash::of(content.as_bytes());
-        self.bundles().insert(hash, content.into());
+        self.keep_hashed(hash, &content.into());
         hash
+    }
+
+    /// The same for a bundle whose hash is known.
+    pub fn keep_hashed(&self, hash: Hash, content: &Arc<str>) {
+        self.bundles().insert(hash, content.clone());
     }
 
     /// The bundle of a run.
     pub fn bundle(&self, hash: Hash) -> Result<Arc<str>, StepError> {
+        if let Some(waiting) = self.bundles().get(&hash) {
+            return Ok(waiting.clone());
+        }
         let reader = self.reader();
         let mut statement = reader.prepare_cached("select content from bundle where hash = ?").map_err(failed)?;
         let content: Option<String> =
@@ -86,6 +94,9 @@ impl Store {
 
     /// The newest runs that a filter lets through.
     pub fn runs_of(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StepError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.runs_of(filter).into_iter().map(|row| self.driven(row)).collect());
+        }
         let sql = format!(
             "select {RUN_COLUMNS} from run where (?1 is null or holder = ?1) and (?2 is null or status = ?2) \
              and (?3 is null or name = ?3) and (?4 is null or id < ?4) order by id desc limit ?5"
@@ -96,17 +107,27 @@ impl Store {
 
     /// The run with this id, if there is one.
     pub fn run(&self, id: RunId) -> Result<Option<RunRow>, StepError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.run(id).map(|row| self.driven(row)));
+        }
         let sql = format!("select {RUN_COLUMNS} from run where id = ?");
         Ok(self.select_runs(&sql, [id.to_string()])?.pop())
     }
 
     /// The events of a run after number `after`, until they have more than `enough` bytes; at least one, if there is one.
     pub fn events(&self, run: RunId, after: u64, enough: usize) -> Result<Vec<Arc<Record>>, StepError> {
-        rows::read(&self.reader(), run, after, enough)
+        match &self.runs {
+            // They are shared, so that many of them cost no more than one.
+            Some(runs) => runs.read(run, after),
+            None => rows::read(&self.reader(), run, after, enough),
+        }
     }
 
     /// How many runs there are, by status.
     pub fn counts(&self) -> Result<Vec<(String, u64)>, StepError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.counts());
+        }
         let reader = self.reader();
         let sql = "select status, count(*) from run group by status order by status";
         let mut statement = reader.prepare_cached(sql).map_err(failed)?;
@@ -131,6 +152,12 @@ impl Store {
                 Err(StepError::new(Code::RunAmbiguous, message))
             }
         }
+    }
+
+    /// A run in memory, with whether it is driven.
+    fn driven(&self, row: RunRow) -> RunRow {
+        let is_driven = row.finished_at.is_none() && self.owner.drives(self.owner.name(), row.id);
+        RunRow { is_driven, ..row }
     }
 
     fn select_runs(&self, sql: &str, parameters: impl rusqlite::Params) -> Result<Vec<RunRow>, StepError> {

@@ -16,6 +16,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::Store;
 use crate::failure::failed;
+use crate::memory::MemoryRuns;
 use crate::owner::owned;
 use crate::rows::{self, Stored};
 
@@ -27,6 +28,14 @@ impl Journal for Store {
 
     fn claim(&self, run: RunId) -> Boxed<'_, Result<Lease, StepError>> {
         Box::pin(async move {
+            if let Some(runs) = &self.runs {
+                self.owner.take(run)?;
+                let claimed = runs.claim(run);
+                if claimed.is_err() {
+                    self.owner.drop_run(run);
+                }
+                return claimed;
+            }
             let seen = {
                 let reader = self.reader();
                 rows::number(&reader, run)?;
@@ -58,7 +67,7 @@ impl Journal for Store {
 
     fn release(&self, lease: Lease) {
         self.mailboxes.close(lease.run);
-        if self.owner.drop_run(lease.run) {
+        if self.owner.drop_run(lease.run) && self.runs.is_none() {
             // Nobody waits for this: an owner that is gone owns nothing anyway.
             drop(self.writer.append(Box::new(move |connection| {
                 let sql = "update run set owner = null where id = ? and epoch = ? and owner is not null";
@@ -69,6 +78,9 @@ impl Journal for Store {
     }
 
     fn append(&self, lease: Lease, records: Vec<Arc<Record>>) -> Append {
+        if let Some(runs) = &self.runs {
+            return self.append_in_memory(runs, lease, &records);
+        }
         let rows: Result<Vec<Stored>, StepError> = records.iter().map(|record| Stored::of(record)).collect();
         let rows = match rows {
             Ok(rows) => rows,
@@ -83,7 +95,7 @@ impl Journal for Store {
     }
 
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {
-        Box::pin(async move { rows::read(&self.reader(), run, after, usize::MAX) })
+        Box::pin(async move { self.events(run, after, usize::MAX) })
     }
 
     fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>> {
@@ -109,8 +121,38 @@ impl Journal for Store {
     }
 
     fn wishes(&self, run: RunId) -> Option<Boxed<'static, Vec<Wish>>> {
-        Some(self.mailboxes.clone().next(run))
+        // Other processes do not see runs that are kept in this one.
+        self.runs.is_none().then(|| self.mailboxes.clone().next(run))
     }
+}
+
+impl Store {
+    /// Keeps records in memory; what they say of users' memories goes into the database.
+    fn append_in_memory(&self, runs: &MemoryRuns, lease: Lease, records: &[Arc<Record>]) -> Append {
+        let kept = runs.append(lease, records);
+        let holder = runs.run(lease.run).map(|row| row.holder).unwrap_or_default();
+        let writes: Vec<_> = records.iter().flat_map(|record| remembered(&holder, &record.event)).collect();
+        if kept.is_err() || writes.is_empty() {
+            return Append::Done(kept);
+        }
+        self.writer.append(Box::new(move |connection| {
+            writes.iter().try_for_each(|(holder, write)| remember(connection, holder, write)).map(Ok)
+        }))
+    }
+}
+
+/// What an event keeps for its user, and under whose name.
+fn remembered(holder: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
+    match event {
+        Event::RunFinished { said: Some(said), .. } => vec![(thread_holder(holder), said.clone())],
+        Event::StepFinished { memory, .. } => memory.iter().map(|write| (holder.to_owned(), write.clone())).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Why a process that no longer owns a run stops.
+pub(crate) fn lost() -> StepError {
+    StepError::new(Code::OwnershipLost, "another process took the run over; this one stops without writing")
 }
 
 struct Current {
@@ -148,8 +190,7 @@ impl Batch {
         let key = params![self.lease.run.to_string(), self.lease.epoch as i64];
         let found = statement.query_row(key, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))).optional()?;
         let Some((number, holder)) = found else {
-            let message = "another process took the run over; this one stops without writing";
-            return Ok(Err(StepError::new(Code::OwnershipLost, message)));
+            return Ok(Err(lost()));
         };
         for (row, record) in self.rows.iter().zip(&self.records) {
             row.insert(connection, number)?;

@@ -7,6 +7,7 @@ mod catalog;
 mod failure;
 mod journal;
 mod keys;
+mod memory;
 mod owner;
 mod rows;
 mod started;
@@ -26,6 +27,7 @@ use rusqlite::Connection;
 pub use catalog::{RunFilter, RunRow, WorkflowRow};
 use failure::failed;
 pub use keys::KeyRow;
+use memory::MemoryRuns;
 use owner::Owner;
 pub use started::Started;
 use wishes::Mailboxes;
@@ -49,6 +51,8 @@ pub enum Durability {
     Normal,
     /// A crash of the process only, without any promise about the machine.
     Off,
+    /// Nothing: runs are kept in this process, and of those that have ended the last 10,000.
+    Memory,
 }
 
 impl Durability {
@@ -58,6 +62,7 @@ impl Durability {
             "full" => Some(Durability::Full),
             "normal" => Some(Durability::Normal),
             "off" => Some(Durability::Off),
+            "memory" => Some(Durability::Memory),
             _ => None,
         }
     }
@@ -66,7 +71,7 @@ impl Durability {
         match self {
             Durability::Full => "FULL",
             Durability::Normal => "NORMAL",
-            Durability::Off => "OFF",
+            Durability::Off | Durability::Memory => "OFF",
         }
     }
 }
@@ -78,7 +83,9 @@ pub struct Store {
     reader: Mutex<Connection>,
     owner: Owner,
     mailboxes: Arc<Mailboxes>,
-    /// Bundles that wait for the first event of their run, to be stored in its transaction.
+    /// The runs, if they are not in the database.
+    runs: Option<MemoryRuns>,
+    /// Bundles that wait for the first event of their run, to be stored in its transaction; those of runs in memory stay.
     bundles: Mutex<HashMap<Hash, Arc<str>>>,
 }
 
@@ -102,6 +109,7 @@ impl Store {
             reader: Mutex::new(reader),
             owner: Owner::new(folder),
             mailboxes: Arc::new(Mailboxes::new(file)),
+            runs: (durability == Durability::Memory).then(MemoryRuns::default),
             bundles: Mutex::default(),
         }))
     }

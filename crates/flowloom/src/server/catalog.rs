@@ -31,13 +31,16 @@ const PARTS: [&str; 3] = ["agents", "blocks", "node_modules"];
 pub(crate) struct Prepared {
     pub(crate) plan: Arc<Plan>,
     pub(crate) engine: Engine,
-    bundle: String,
+    /// The definition and everything else that was read, and its hash.
+    bundle: (Hash, Arc<str>),
 }
 
 impl Prepared {
     /// Keeps the bundle for a run that is about to start.
     pub(crate) fn keep(&self, app: &App) -> Hash {
-        app.store.keep_bundle(&self.bundle)
+        let (hash, text) = &self.bundle;
+        app.store.keep_hashed(*hash, text);
+        *hash
     }
 }
 
@@ -182,7 +185,8 @@ impl Catalog {
     fn prepare(&self, source: &source::Source, plan: Arc<Plan>) -> Result<Prepared, StepError> {
         let bundle = self.app.bundle(&source.name, &source.files, plan.format)?;
         let bundle = Bundle { offered: source.offered.clone(), ..bundle };
-        Ok(Prepared { plan, engine: self.app.engine(&bundle)?, bundle: bundle.text()? })
+        let (engine, text) = (self.app.engine(&bundle)?, bundle.text()?);
+        Ok(Prepared { plan, engine, bundle: (Hash::of(text.as_bytes()), text.into()) })
     }
 }
 

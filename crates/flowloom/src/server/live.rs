@@ -75,20 +75,24 @@ impl Live {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Drives a run of `plan` on a task of its own.
-    pub(crate) fn drive(self: &Arc<Live>, run: Run, plan: Arc<Plan>) -> Ending {
+    /// Drives a run of `plan`, on a task of its own from where it waits for something.
+    pub(crate) async fn drive(self: &Arc<Live>, run: Run, plan: Arc<Plan>) -> Ending {
         let id = run.id();
         let (over, ending) = watch::channel(None);
         let ending = Ending(ending);
         self.runs().insert(id, Entry { control: run.control(), listen: run.listen(), ending: ending.clone() });
         let live = self.clone();
-        tokio::spawn(async move {
+        let mut driving = Box::pin(async move {
             let outcome = run.drive().await;
             // Before those who wait are woken, so that they find it gone.
             live.runs().remove(&id);
             // Nobody may wait for it.
             let _ = over.send(Some(Arc::new(Ended { plan, outcome })));
         });
+        // Many runs wait for nothing: to hand such a one to another task would take longer than the run.
+        if futures_util::poll!(&mut driving).is_pending() {
+            tokio::spawn(driving);
+        }
         ending
     }
 

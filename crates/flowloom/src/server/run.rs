@@ -83,7 +83,7 @@ pub(super) async fn summary(server: &Server, opened: &Opened) -> Answer<(RunStat
 
 /// What `run --json` prints, and the steps.
 fn shown(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Value {
-    let mut shown = report::summary(id, plan, state, env).as_map().cloned().unwrap_or_default();
+    let mut shown = report::fields(id, plan, state, env);
     shown.insert("name".into(), plan.name.as_str().into());
     shown.insert("created_at".into(), (state.created_at as i64).into());
     shown.insert("finished_at".into(), state.finished_at.map_or(Value::Null, |at| (at as i64).into()));

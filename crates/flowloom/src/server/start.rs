@@ -119,5 +119,5 @@ async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunI
         id,
     };
     let run = prepared.engine.start(start)?;
-    Ok((run.id(), server.live.drive(run, prepared.plan.clone())))
+    Ok((run.id(), server.live.drive(run, prepared.plan.clone()).await))
 }

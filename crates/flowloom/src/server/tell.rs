@@ -226,5 +226,5 @@ pub(crate) async fn go_on(server: &Arc<Server>, opened: Opened) -> Answer<Option
     let engine = server.app.engine_of(&opened)?;
     let compiled = plan.clone();
     let run = engine.resume(opened.id, async |_| Ok::<_, StepError>(compiled)).await?;
-    Ok(Some(server.live.drive(run, plan)))
+    Ok(Some(server.live.drive(run, plan).await))
 }
