@@ -324,3 +324,25 @@ fn there_are_as_many_runs_as_there_may_be() {
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
     slow.release();
 }
+
+#[test]
+fn runs_can_be_kept_in_memory_only() {
+    let place = place();
+    place.write("flowloom.toml", &format!("durability = \"memory\"\n{ECHO}"));
+    let mut server = Serving::start(&place, &[]);
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask-a-person", "inputs": "tea"})).json();
+    assert_eq!(text(&run, "status"), "waiting", "{run}");
+    let path = format!("/api/v1/runs/{}", text(&run, "run_id"));
+    assert_eq!(server.get(&path).json(), run);
+    assert_eq!(
+        text(&server.post(&format!("{path}/answer?wait=60"), &json!({"value": "yes"})).json(), "status"),
+        "succeeded"
+    );
+    assert_eq!(server.get("/api/v1/runs?status=succeeded").json()["items"][0]["run_id"], run["run_id"]);
+    let (events, is_done) = numbers(server.stream(&format!("{path}/events?from=2"), &[]));
+    assert!(is_done && events.first() == Some(&3), "{events:?}");
+    assert!(server.get("/metrics").body.contains("flowloom_runs{status=\"succeeded\"} 1\n"));
+    signal(&server.child, "-TERM");
+    assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(Serving::start(&place, &[]).get(&path).status, 404);
+}

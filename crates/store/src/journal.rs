@@ -91,7 +91,13 @@ impl Journal for Store {
             _ => None,
         });
         let batch = Batch { lease, records, rows, bundle, owner: self.owner.name().to_owned() };
-        self.writer.append(Box::new(move |connection| batch.write(connection)))
+        let is_over = batch.records.iter().any(|record| matches!(record.event, Event::RunFinished { .. }));
+        let appended = self.writer.append(Box::new(move |connection| batch.write(connection)));
+        if is_over && matches!(appended, Append::Done(Ok(()))) {
+            // The end has taken the owner out of its row, so that giving the run up needs no commit of its own.
+            self.owner.drop_run(lease.run);
+        }
+        appended
     }
 
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {
@@ -241,7 +247,7 @@ fn project(connection: &Connection, number: i64, holder: &str, record: &Record) 
 }
 
 fn set_status(connection: &Connection, number: i64, status: &str, finished: Option<i64>) -> rusqlite::Result<()> {
-    let sql = "update run set status = ?, finished_at = ? where number = ?";
+    let sql = "update run set status = ?1, finished_at = ?2, owner = iif(?2 is null, owner, null) where number = ?3";
     connection.prepare_cached(sql)?.execute(params![status, finished, number])?;
     Ok(())
 }

@@ -54,6 +54,17 @@ enum End {
 pub(crate) fn response(server: Arc<Server>, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
     // Heard before anything is read, so that nothing happens between the two.
     let heard = server.live.subscribe(run);
+    heard_from(server, run, seq, with_text, heard)
+}
+
+/// The same for a run that is heard already.
+pub(crate) fn heard_from(
+    server: Arc<Server>,
+    run: RunId,
+    seq: u64,
+    with_text: bool,
+    heard: Option<Subscription>,
+) -> axum::response::Response {
     let counted = server.followers.clone();
     let follower = Follower { server, run, seq, heard, is_behind: true, with_text, end: End::Open, _counted: counted };
     let batches = stream::unfold(follower, |mut follower| async move { Some((follower.next().await?, follower)) });

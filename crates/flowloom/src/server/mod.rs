@@ -155,11 +155,14 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
 /// The routes, and their description.
 fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
     #[derive(OpenApi)]
-    #[openapi(info(
-        title = "Flowloom",
-        description = "Runs agent workflows in five formats.",
-        license(name = "MIT OR Apache-2.0")
-    ))]
+    #[openapi(
+        info(
+            title = "Flowloom",
+            description = "Runs agent workflows in five formats.",
+            license(name = "MIT OR Apache-2.0")
+        ),
+        components(schemas(problem::Document))
+    )]
     struct Api;
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(workflows::list))

@@ -43,8 +43,7 @@ pub(super) async fn answer(
     waiting: Waiting,
     headers: &HeaderMap,
 ) -> Answer<Response> {
-    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if accepts.contains("text/event-stream") {
+    if wants_events(headers) {
         return Ok(events::response(server.clone(), id, 0, true));
     }
     let ended = match (ending, waiting.wait.filter(|seconds| *seconds > 0.0)) {
@@ -72,6 +71,12 @@ pub(super) async fn answer(
     let status = StatusCode::from_u16(status.row().http_status).unwrap_or(StatusCode::OK);
     let location = [(header::LOCATION, format!("/api/v1/runs/{id}"))];
     Ok((status, location, Json(shown)).into_response())
+}
+
+/// Whether a call wants a run's events for its answer.
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accepts.is_some_and(|accepts| accepts.contains("text/event-stream"))
 }
 
 /// A stored run, and where it stands.

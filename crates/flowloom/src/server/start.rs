@@ -11,22 +11,22 @@ use axum::response::Response;
 use flowloom_core::code::Code;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::Start;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
+use flowloom_runtime::{Run, Start};
 use flowloom_store::Started;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::Server;
 use super::body::Body;
 use super::keys::{Caller, Scope};
-use super::live::Ending;
 use super::params::Params;
 use super::problem::{Answer, Problem};
-use super::run::{Waiting, answer};
+use super::run::{Waiting, answer, wants_events};
 use super::shown::Shown;
+use super::{Server, events};
 use crate::inputs;
 
 /// What is run.
@@ -80,8 +80,15 @@ pub(crate) async fn start(
         // Started before by the same call.
         Some(id) if matches!(server.app.store.run(id), Ok(Some(_))) => id,
         id => {
-            let (id, ending) = begin(&server, new, owner, id).await?;
-            return answer(&server, id, Some(ending), waiting, &headers).await;
+            let (run, plan) = begin(&server, new, owner, id).await?;
+            let id = run.id();
+            // Heard before it begins, so that no text is missed.
+            let heard = wants_events(&headers).then(|| run.subscribe());
+            let ending = server.live.drive(run, plan).await;
+            return match heard {
+                Some(heard) => Ok(events::heard_from(server, id, 0, true, Some(heard))),
+                None => answer(&server, id, Some(ending), waiting, &headers).await,
+            };
         }
     };
     answer(&server, id, server.live.ending(id), waiting, &headers).await
@@ -97,7 +104,8 @@ async fn once(server: &Server, owner: &str, key: &str, text: &str) -> Answer<Run
     }
 }
 
-async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunId>) -> Answer<(RunId, Ending)> {
+/// The run that a call asks for, ready to be driven.
+async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunId>) -> Answer<(Run, Arc<Plan>)> {
     let definition = super::catalog::find(server, &new.workflow).await?;
     let Some(prepared) = definition.ready(&server.catalog).await? else {
         let message = format!("the workflow {} has errors", definition.id);
@@ -118,6 +126,5 @@ async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunI
         keep: None,
         id,
     };
-    let run = prepared.engine.start(start)?;
-    Ok((run.id(), server.live.drive(run, prepared.plan.clone()).await))
+    Ok((prepared.engine.start(start)?, prepared.plan.clone()))
 }

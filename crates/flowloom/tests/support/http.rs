@@ -19,7 +19,12 @@ pub(crate) struct Serving {
 impl Serving {
     /// Serves the folder of a place on a free port.
     pub(crate) fn start(place: &Place, arguments: &[&str]) -> Serving {
-        let all = [&["serve", ".", "--bind", "127.0.0.1:0"][..], arguments].concat();
+        Serving::start_at(place, "127.0.0.1:0", arguments)
+    }
+
+    /// The same where a server was before.
+    pub(crate) fn start_at(place: &Place, address: &str, arguments: &[&str]) -> Serving {
+        let all = [&["serve", ".", "--bind", address][..], arguments].concat();
         let mut child = place.command(&all).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut seen = String::new();
@@ -69,6 +74,16 @@ impl Serving {
         write!(stream, "{method} {path} HTTP/1.0\r\n{host}\r\n{lines}Content-Length: {length}\r\n\r\n{body}")
             .expect("sent");
         stream
+    }
+}
+
+/// The lines of a run's events after number `last`, until the connection ends; none while nobody listens.
+pub(crate) fn events(address: &str, path: &str, last: u64) -> Box<dyn Iterator<Item = String>> {
+    let Ok(mut stream) = TcpStream::connect(address) else { return Box::new(std::iter::empty()) };
+    let head = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nLast-Event-ID: {last}\r\n\r\n");
+    match stream.write_all(head.as_bytes()) {
+        Ok(()) => Box::new(BufReader::new(stream).lines().map_while(Result::ok)),
+        Err(_) => Box::new(std::iter::empty()),
     }
 }
 
