@@ -4,7 +4,7 @@ CARGO ?= cargo
 CARGO_DENY := 0.20.2
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo test lint deny bench model clients release
+.PHONY: help demo test lint deny bench model clients postgres release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,16 +21,20 @@ model:  ## Fetch the local model into the cache (about 100 MB, once)
 clients:  ## Install the clients that the server is tested with (once)
 	@scripts/fetch-clients.sh
 
+postgres:  ## Fetch a Postgres for the tests into the cache (about 25 MB, once)
+	@scripts/fetch-postgres.sh
+
 lint:  ## Formatting and lints, as in CI
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 # Snapshots are compared, never written: a change of what people see is accepted by hand (CONTRIBUTING.md).
 test: export INSTA_UPDATE = no
-# A test of the sandbox, or with clients of others, that cannot run here fails, instead of saying SKIP.
+# A test of the sandbox, of Postgres or with clients of others that cannot run here fails, instead of saying SKIP.
 test: export FLOWLOOM_REQUIRE_SANDBOX = 1
+test: export FLOWLOOM_REQUIRE_POSTGRES = 1
 test: export FLOWLOOM_REQUIRE_CLIENTS = 1
-test: model clients lint  ## Everything CI does
+test: model postgres clients lint  ## Everything CI does
 ifeq ($(NEXTEST),yes)
 	$(CARGO) nextest run --locked --workspace --no-fail-fast
 else

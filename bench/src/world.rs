@@ -64,6 +64,7 @@ pub(crate) async fn run(engine: &Engine, definition: &Definition) -> Result<(Out
         agent: None,
         limits: limits(),
         depth: 0,
+        workflow: None,
         keep: None,
         id: None,
     };

@@ -180,6 +180,9 @@ codes! {
     KeyReused = 1506 "the Idempotency-Key was used for another call";
     NotThere = 1507 "there is nothing at this address";
     TooManyRuns = 1508 "the server has as many runs as it may have";
+    StillUsed = 1509 "something else needs this definition";
+    NotMine = 1510 "the definition is not kept by this server";
+    NotYet = 1511 "this route is not built yet";
     TooManyCalls = 1512 "there are too many calls";
 }
 

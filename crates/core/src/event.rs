@@ -169,6 +169,9 @@ pub struct RunCreated {
     /// Runs around this one, which a step of theirs started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
+    /// The definition's id: its own, or the one under which it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
     /// Under which key the owner's conversation is kept when the run ends; `None` if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<String>,

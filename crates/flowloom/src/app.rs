@@ -59,7 +59,7 @@ impl App {
 
     /// The same with MCP servers that may have been asked already.
     pub(crate) fn open_with(config: Config, servers: Servers) -> Result<App, StepError> {
-        let store = Store::open(&config.data_dir.value, config.durability.value)?;
+        let store = Store::open_with(&config.store())?;
         let sandbox = Arc::new(sandbox(&config));
         Ok(App { config, store, servers, sandbox, ready: Mutex::default() })
     }
@@ -231,6 +231,12 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    /// The text of its definition.
+    pub(crate) fn definition(&self) -> &str {
+        let bundle = &self.ready.bundle;
+        bundle.files.get(&bundle.entry).map_or("", String::as_str)
+    }
+
     /// Where it stands.
     pub(crate) fn state(&self) -> RunState {
         RunState::of(self.records.iter().map(|record| &**record))

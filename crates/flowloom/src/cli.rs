@@ -24,6 +24,9 @@ pub(crate) struct Global {
     /// Folder of the database [default: $XDG_DATA_HOME/flowloom or ~/.local/share/flowloom]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Postgres in the place of SQLite: postgres://USER:PASSWORD@HOST/NAME
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub(crate) database: Option<String>,
     /// Print one JSON value on stdout
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
@@ -99,6 +102,8 @@ pub(crate) enum Command {
     },
     /// Serve the definitions of a folder over HTTP
     Serve(ServeArgs),
+    /// Put the workflows of a folder into the database, all or none
+    Sync(SyncArgs),
     /// Keys for those who call the server
     Keys {
         #[command(subcommand)]
@@ -219,6 +224,21 @@ pub(crate) struct ServeArgs {
     /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SyncArgs {
+    /// The folder
+    pub(crate) folder: PathBuf,
+    /// Take away what an earlier sync put there and the folder does not have any more
+    #[arg(long)]
+    pub(crate) prune: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Whose they are; those of `local` are everyone's
+    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+    pub(crate) user: String,
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -12,12 +13,19 @@ use flowloom_core::rich::Piece;
 use flowloom_core::template::{Part, Template};
 use flowloom_core::value::Value;
 use flowloom_formats::ToolHost;
+use flowloom_store::{Database, LEASE, Settings};
 use flowloom_tools::secrets::read_text;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Global;
 use crate::mcp;
-use crate::server::settings::Settings;
+use crate::server::settings;
+
+/// Between two looks for runs whose process has gone, in milliseconds.
+const TAKE_UP_MS: u64 = 3000;
+
+/// A lease that a busy machine can keep.
+const MIN_LEASE_MS: u64 = 100;
 
 /// The file's content.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -26,6 +34,9 @@ pub(crate) struct File {
     default_model: Option<String>,
     data_dir: Option<PathBuf>,
     durability: Option<String>,
+    database: Option<String>,
+    lease_ms: Option<u64>,
+    take_up_ms: Option<u64>,
     models: ModelsTable,
     providers: BTreeMap<String, Provider>,
     limits: Option<Limits>,
@@ -36,7 +47,7 @@ pub(crate) struct File {
     functions: BTreeMap<String, Function>,
     mcp: BTreeMap<String, Mcp>,
     sandbox: Sandboxing,
-    server: Settings,
+    server: settings::Settings,
 }
 
 /// How untrusted code is run; what is not given is the sandbox's own default.
@@ -211,6 +222,12 @@ pub(crate) struct Config {
     pub(crate) file: Option<PathBuf>,
     pub(crate) data_dir: Setting<PathBuf>,
     pub(crate) durability: Setting<flowloom_store::Durability>,
+    /// The Postgres in the place of SQLite.
+    pub(crate) database: Setting<Option<Database>>,
+    /// How long a process that shares a database may be silent until others take up its runs.
+    pub(crate) lease: Duration,
+    /// Between two looks of a server for runs whose process has gone.
+    pub(crate) take_up: Duration,
     pub(crate) default_model: Setting<Option<String>>,
     pub(crate) aliases: Vec<(String, String)>,
     pub(crate) model_cache: Option<PathBuf>,
@@ -224,7 +241,7 @@ pub(crate) struct Config {
     pub(crate) functions: BTreeMap<String, Function>,
     pub(crate) mcp: BTreeMap<String, Mcp>,
     pub(crate) sandbox: Sandboxing,
-    pub(crate) server: Settings,
+    pub(crate) server: settings::Settings,
 }
 
 impl Config {
@@ -250,6 +267,7 @@ impl Config {
             );
             StepError::new(Code::ConfigInvalid, message)
         })?;
+        let database = database(global, file.database, &origin)?;
         let default_model = pick(
             None,
             "",
@@ -262,6 +280,9 @@ impl Config {
         Ok(Config {
             data_dir,
             durability: Setting { value: parsed, origin: durability.origin },
+            database,
+            lease: file.lease_ms.map_or(LEASE, |ms| Duration::from_millis(ms.max(MIN_LEASE_MS))),
+            take_up: Duration::from_millis(file.take_up_ms.unwrap_or(TAKE_UP_MS).max(1)),
             default_model,
             aliases: file.models.alias.into_iter().collect(),
             model_cache: file.models.cache_dir,
@@ -280,10 +301,28 @@ impl Config {
         })
     }
 
+    /// How the store is opened.
+    pub(crate) fn store(&self) -> Settings {
+        let (durability, database) = (self.durability.value, self.database.value.clone());
+        Settings { folder: self.data_dir.value.clone(), durability, database, lease: self.lease }
+    }
+
     /// The folder that paths in the configuration are relative to.
     pub(crate) fn base(&self) -> PathBuf {
         self.file.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
     }
+}
+
+/// The database, whose address is never repeated: there is a password in it.
+fn database(global: &Global, file: Option<String>, origin: &str) -> Result<Setting<Option<Database>>, StepError> {
+    let of_environment = ("FLOWLOOM_DATABASE", (|text| Some(Some(text.to_owned()))) as fn(&str) -> _);
+    let url = pick(global.database.clone().map(Some), "--database", of_environment, (file.map(Some), origin), || None)?;
+    let value = url
+        .value
+        .map(|url| Database::parse(&url))
+        .transpose()
+        .map_err(|error| StepError::new(error.code, format!("{} ({})", error.message, url.origin)))?;
+    Ok(Setting { value, origin: url.origin })
 }
 
 /// The value of a flag, else of the environment, else of the file, else the default.
@@ -314,12 +353,20 @@ fn read(given: Option<&Path>) -> Result<(Option<PathBuf>, File), StepError> {
     let invalid = |message: String| StepError::new(Code::ConfigInvalid, message);
     match std::fs::read_to_string(&path) {
         Ok(text) => {
-            let file = toml::from_str(&text).map_err(|error| invalid(format!("{}: {error}", path.display())))?;
+            let file = toml::from_str(&text)
+                .map_err(|error| invalid(format!("{}: {}", path.display(), without_addresses(&error.to_string()))))?;
             Ok((Some(path), file))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => Ok((None, File::default())),
         Err(error) => Err(invalid(format!("{}: {error}", path.display()))),
     }
+}
+
+/// The parser shows the line where it stopped, which may hold a password.
+fn without_addresses(message: &str) -> String {
+    let shown =
+        |line: &str| if line.contains("postgres") { "(a line with an address)".to_owned() } else { line.to_owned() };
+    message.lines().map(shown).collect::<Vec<_>>().join("\n")
 }
 
 fn default_data_dir() -> PathBuf {

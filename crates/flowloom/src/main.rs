@@ -9,6 +9,7 @@ mod bundle;
 mod cli;
 mod commands;
 mod config;
+mod definitions;
 mod draw;
 mod failure;
 mod inputs;

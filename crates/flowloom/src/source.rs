@@ -59,22 +59,11 @@ pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
 
 /// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
 pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) -> Source {
-    let Reading { config, format, lenient } = *reading;
+    let format = reading.format;
+    let limit = reading.config.limits.source_bytes;
     let path = &entry(path);
     let name = path.display().to_string();
-    let functions: Vec<String> = config.functions.keys().cloned().collect();
-    let limit = config.limits.source_bytes;
-    let mut sources = Sources {
-        functions: functions.clone(),
-        configured: functions,
-        helpers: Function::helpers(&config.functions),
-        servers: mcp::described(&config.mcp, &offered),
-        is_lenient: lenient,
-        tools: config.tools.host(),
-        agent_folders: Agent::folders(&config.agents, &config.base()),
-        source_bytes: limit,
-        ..Sources::default()
-    };
+    let mut sources = sources(reading, &offered);
     match read(path, limit) {
         Ok(bytes) => {
             sources.files.insert(name.clone(), bytes.clone());
@@ -97,6 +86,23 @@ pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) ->
             let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
             Source { name, bytes: Vec::new(), compiled, files: BTreeMap::new(), offered }
         }
+    }
+}
+
+/// What compiling reads beside files.
+pub(crate) fn sources(reading: &Reading<'_>, offered: &Offered) -> Sources {
+    let config = reading.config;
+    let functions: Vec<String> = config.functions.keys().cloned().collect();
+    Sources {
+        functions: functions.clone(),
+        configured: functions,
+        helpers: Function::helpers(&config.functions),
+        servers: mcp::described(&config.mcp, offered),
+        is_lenient: reading.lenient,
+        tools: config.tools.host(),
+        agent_folders: Agent::folders(&config.agents, &config.base()),
+        source_bytes: config.limits.source_bytes,
+        ..Sources::default()
     }
 }
 

@@ -18,19 +18,20 @@ use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 use flowloom_core::vars::Env;
+use flowloom_formats::steps::runs::Bounds;
 use flowloom_formats::{compile, present, steps};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Clock as _, Context, Reply};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::{Engine, Start};
-use flowloom_store::{Store, WorkflowRow};
+use flowloom_store::{
+    Change, DefinitionKey, DefinitionRow, Kind, NewDefinition, NewNotification, Origin, RunFilter, Store,
+};
 use flowloom_tools::{FunctionConfig, NativeFunction};
 
 use crate::app::plan_of;
 use crate::bundle::Bundle;
-
-/// Runs that one workflow's history shows at most.
-const HISTORY: u32 = 100_000;
+use crate::definitions::{self, Content};
 
 /// What the workflow functions share.
 pub(crate) struct Host {
@@ -109,6 +110,7 @@ impl Host {
                     agent,
                     limits,
                     depth,
+                    workflow: None,
                     keep: None,
                     id: Some(id),
                 };
@@ -126,9 +128,10 @@ impl Host {
         }
     }
 
-    fn find(&self, id: &str) -> Result<WorkflowRow, StepError> {
-        let found = self.store.workflows()?.into_iter().find(|workflow| workflow.id == id);
-        found.ok_or_else(|| StepError::new(Code::WorkflowNotFound, steps::not_found(id)))
+    fn find(&self, id: &str, owner: &str) -> Result<Content, StepError> {
+        let row = definitions::find(&self.store, owner, Kind::Workflow, id)?;
+        let row = row.ok_or_else(|| StepError::new(Code::WorkflowNotFound, steps::not_found(id)))?;
+        Content::parse(&row.content)
     }
 
     async fn create(&self, arguments: &Map, context: &Context) -> Result<Value, StepError> {
@@ -136,20 +139,25 @@ impl Host {
             Some(definition) => definition.clone(),
             None => arguments.clone().into(),
         };
-        let text = render::json(&definition);
-        self.bundle_of("workflow.json", BTreeMap::from([("workflow.json".to_owned(), text.clone())]))?;
+        let content = Content::single("workflow.json", render::json(&definition));
+        let format = self.bundle_of("workflow.json", content.files.clone())?.format.name();
         let given = definition.get("id").and_then(Value::as_str).map(str::to_owned);
         let id = given.unwrap_or_else(|| id_of(&context.key()).to_string());
-        let row = WorkflowRow { id: id.clone(), created_at: SystemClock.now_ms(), definition: text };
-        self.store.put_workflow(row).await?;
+        let new = NewDefinition {
+            key: DefinitionKey { holder: context.owner.to_string(), kind: Kind::Workflow, id: id.clone() },
+            format: Some(format.to_owned()),
+            content: content.text()?,
+            origin: Origin::Function,
+            uses: Vec::new(),
+        };
+        self.store.change_definitions(vec![Change::Put(new)], SystemClock.now_ms()).await?;
         Ok(Value::map([("id", Value::from(id))]))
     }
 
     async fn run_stored(&self, arguments: &Map, context: &Context) -> Result<Value, StepError> {
         let id = required(arguments, "workflowId")?;
-        let row = self.find(&id)?;
-        let entry = format!("{id}.json");
-        let bundle = self.bundle_of(&entry, BTreeMap::from([(entry.clone(), row.definition)]))?;
+        let content = self.find(&id, &context.owner)?;
+        let bundle = self.bundle_of(&content.entry, content.files.clone())?;
         let agent = arguments.get("agentId").and_then(Value::as_str).map(str::to_owned);
         let agent = agent.or_else(|| context.agent.as_deref().map(str::to_owned));
         let input = arguments.get("input").cloned().unwrap_or_default();
@@ -157,30 +165,48 @@ impl Host {
         Ok(present(&ended.plan, &ended.state, &ended.env).result)
     }
 
-    fn list(&self) -> Result<Value, StepError> {
-        let entry = |row: WorkflowRow| {
-            let definition = flowloom_core::json::parse_value(&row.definition).unwrap_or_default();
-            let mut map = definition.as_map().cloned().unwrap_or_default();
-            map.insert("id".into(), row.id.as_str().into());
-            map.insert("createdAt".into(), (row.created_at as i64).into());
-            Value::map([("key", Value::from(row.id)), ("value", map.into())])
+    fn list(&self, context: &Context) -> Result<Value, StepError> {
+        let rows = definitions::list(&self.store, &context.owner, Kind::Workflow)?;
+        let mut rows: Vec<_> = rows.into_iter().filter(|row| row.format.as_deref() == Some("steps")).collect();
+        rows.sort_by_key(|row| row.updated_at);
+        let entry = |row: &DefinitionRow| {
+            let map = definitions::as_steps(row)?;
+            Ok(Value::map([("key", Value::from(row.key.id.as_str())), ("value", map)]))
         };
-        Ok(Value::list(self.store.workflows()?.into_iter().map(entry).collect()))
+        Ok(Value::list(rows.iter().map(entry).collect::<Result<_, StepError>>()?))
     }
 
-    async fn history(&self, arguments: &Map) -> Result<Value, StepError> {
+    async fn history(&self, arguments: &Map, context: &Context) -> Result<Value, StepError> {
         let workflow = required(arguments, "workflowId")?;
-        let mut runs = Vec::new();
-        for row in self.store.runs(HISTORY)?.into_iter().rev().filter(|row| row.format == "steps") {
-            let records = self.store.read(row.id, 0).await?;
-            let state = RunState::of(records.iter().map(|record| &**record));
-            let Some(created) = &state.created else { continue };
-            let plan = plan_of(&Bundle::parse(&self.store.bundle(created.bundle)?)?)?;
-            runs.push((row.id.to_string(), steps::run_record(&plan, &state)));
-        }
         let bounds = steps::runs::bounds(arguments.get("limit"), arguments.get("offset"));
-        Ok(steps::runs::page(&runs, &workflow, bounds))
+        let (runs, total) = history(&self.store, Some(context.owner.to_string()), workflow, bounds).await?;
+        let entry =
+            |run: Value| Value::map([("key", run.get("runId").cloned().unwrap_or_default()), ("value", run.clone())]);
+        Ok(steps::runs::page(runs.into_iter().map(entry).collect(), total, bounds))
     }
+}
+
+/// The records of one page of a step list's runs, the oldest first, and how many there are.
+pub(crate) async fn history(
+    store: &Store,
+    holder: Option<String>,
+    workflow: String,
+    bounds: Bounds,
+) -> Result<(Vec<Value>, u64), StepError> {
+    let filter = RunFilter { holder, workflow: Some(workflow), format: Some("steps".into()), ..RunFilter::default() };
+    let total = store.count_runs(&filter)?;
+    // The store lists the newest first.
+    let page = bounds.range(total);
+    let filter = RunFilter { limit: (page.end - page.start) as u32, offset: (total - page.end) as u32, ..filter };
+    let mut runs = Vec::new();
+    for row in store.runs_of(&filter)?.into_iter().rev() {
+        let records = store.read(row.id, 0).await?;
+        let state = RunState::of(records.iter().map(|record| &**record));
+        let Some(created) = &state.created else { continue };
+        let plan = plan_of(&Bundle::parse(&store.bundle(created.bundle)?)?)?;
+        runs.push(steps::run_record(&plan, &state));
+    }
+    Ok((runs, total))
 }
 
 struct Ended {
@@ -230,8 +256,8 @@ impl NativeFunction for BuiltIn {
             match self.operation {
                 Operation::Create => self.host.create(&arguments, context).await,
                 Operation::Run => self.host.run_stored(&arguments, context).await,
-                Operation::List => self.host.list(),
-                Operation::Runs => self.host.history(&arguments).await,
+                Operation::List => self.host.list(context),
+                Operation::Runs => self.host.history(&arguments, context).await,
             }
         })
     }
@@ -245,7 +271,37 @@ pub(crate) fn built_in(host: &Arc<Host>) -> Vec<(&'static str, FunctionConfig)> 
         ("workflow::run", function(Operation::Run)),
         ("workflow::list", function(Operation::List)),
         ("workflow::runs", function(Operation::Runs)),
+        ("notify::push", FunctionConfig::Native(Arc::new(Notify { store: host.store.clone() }))),
     ]
+}
+
+/// `notify::push`: leaves `title` and `body` in the owner's notifications. Sent again after a crash, it is there once.
+struct Notify {
+    store: Arc<Store>,
+}
+
+impl NativeFunction for Notify {
+    fn class(&self) -> EffectClass {
+        EffectClass::AtLeastOnce
+    }
+
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+        Box::pin(async move {
+            let arguments = request.payload.arguments("title").names_only();
+            let text = |name: &str| arguments.get(name).map(|value| render::text(value, render::Style::Json));
+            let metadata = arguments.get("metadata").cloned().unwrap_or_else(|| Map::new().into());
+            let new = NewNotification {
+                key: context.key(),
+                holder: context.owner.to_string(),
+                title: required(&arguments, "title")?,
+                body: text("body").unwrap_or_default(),
+                metadata: render::json(&metadata),
+                at: SystemClock.now_ms(),
+            };
+            self.store.notify(new).await?;
+            Ok(Value::map([("delivered", true.into())]))
+        })
+    }
 }
 
 /// A definition file as a function: its input is the payload, its result the run's output.

@@ -118,7 +118,7 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
     let plan = match format {
         Format::Flow => flow::compile(source, &mut problems),
         Format::Steps => steps::compile(source, sources, &mut problems),
-        Format::Pipeline => pipeline::compile(source, sources, &mut problems),
+        Format::Pipeline => pipeline::compile(source, sources, &mut problems, &mut needs),
         Format::Graph => graph::compile(source, sources, &mut problems, &mut needs),
         Format::Markdown => markdown::compile(source, sources, &mut problems, &mut needs),
     };

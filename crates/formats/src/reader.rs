@@ -15,6 +15,11 @@ pub(crate) struct Source<'a> {
     pub(crate) tree: Option<Node>,
 }
 
+/// The path of a file that belongs to the definition `file`, from its place below the definition's folder.
+pub(crate) fn beside_file(file: &str, place: &str) -> String {
+    file.rsplit_once('/').map_or_else(|| place.to_owned(), |(folder, _)| format!("{folder}/{place}"))
+}
+
 /// The text of a source file, or the reason why there is none.
 pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems) -> Option<&'a str> {
     if bytes.len() as u64 > limit {

@@ -42,6 +42,8 @@ pub struct Start {
     pub limits: Limits,
     /// Runs around this one.
     pub depth: u32,
+    /// Under which id the definition was asked for, if not its own.
+    pub workflow: Option<String>,
     /// Under which key the owner's conversation is kept when the run ends, together with its last event.
     pub keep: Option<String>,
     /// The run's id; a new one if it is not given.
@@ -113,6 +115,7 @@ impl Engine {
             agent: start.agent,
             limits: start.limits,
             depth: start.depth,
+            workflow: start.workflow.or_else(|| start.plan.id.clone()),
             keep: start.keep,
         };
         let log = self.log(lease, Mode::Live, Vec::new());

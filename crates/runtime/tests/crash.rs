@@ -48,6 +48,7 @@ impl Trial {
             agent: None,
             limits: self.plan.limits.clone(),
             depth: 0,
+            workflow: None,
             keep: keep.map(str::to_owned),
             id: None,
         };

@@ -61,6 +61,7 @@ impl Trial {
             agent: None,
             limits: self.limits.clone(),
             depth: 0,
+            workflow: None,
             keep: None,
             id: None,
         })

@@ -131,6 +131,7 @@ fn start(plan: &Arc<Plan>) -> Start {
         agent: None,
         limits: Limits::default(),
         depth: 0,
+        workflow: None,
         keep: None,
         id: None,
     }

@@ -1,11 +1,12 @@
-//! What SQLite's errors mean to a person.
+//! What errors of databases mean to a person.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use rusqlite::ErrorCode;
+use tokio_postgres::error::SqlState;
 
-/// A database error with its code and what to do.
-pub(crate) fn failed(error: rusqlite::Error) -> StepError {
+/// An error of SQLite with its code and what to do.
+pub(crate) fn of_sqlite(error: &rusqlite::Error) -> StepError {
     let (code, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (Code::StoreFull, "free some space and resume the run"),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
@@ -20,4 +21,29 @@ pub(crate) fn failed(error: rusqlite::Error) -> StepError {
         _ => (Code::StoreFailed, "see the message of the database"),
     };
     StepError::passing(code, format!("{}: {error}; {advice}", code.title()))
+}
+
+/// An error of Postgres with its code and what to do.
+pub(crate) fn of_postgres(error: &tokio_postgres::Error) -> StepError {
+    let (code, advice) = match error.code() {
+        Some(&SqlState::DISK_FULL) => (Code::StoreFull, "free some space and resume the run"),
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE | &SqlState::READ_ONLY_SQL_TRANSACTION) => {
+            (Code::StoreReadOnly, "the user of the database may not write; grant it the rights to its schema")
+        }
+        Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => (Code::StoreCorrupt, "restore a backup"),
+        Some(&SqlState::LOCK_NOT_AVAILABLE) => (Code::StoreLocked, "another transaction holds the row; try again"),
+        Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
+            (Code::StoreFailed, "check user and password of the database")
+        }
+        Some(&SqlState::INVALID_CATALOG_NAME) => (Code::StoreFailed, "create the database, or name another"),
+        Some(_) => (Code::StoreFailed, "see the message of the database"),
+        None => (Code::StoreFailed, "see that the database runs and can be reached"),
+    };
+    // The error itself leaves out why.
+    let why = match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(said), _) => said.message().to_owned(),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
+    };
+    StepError::passing(code, format!("{}: {why}; {advice}", code.title()))
 }

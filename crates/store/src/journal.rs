@@ -1,4 +1,4 @@
-//! The runtime's journal on SQLite.
+//! The runtime's journal on a database.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::Boxed;
 use flowloom_runtime::journal::{Append, Journal, Lease, Wish, thread_holder};
-use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::Store;
-use crate::failure::failed;
+use crate::db::{Connection, Error, Row, params};
 use crate::memory::MemoryRuns;
+use crate::orphans::is_progress;
 use crate::owner::owned;
 use crate::rows::{self, Stored};
 
@@ -36,12 +36,8 @@ impl Journal for Store {
                 }
                 return claimed;
             }
-            let seen = {
-                let reader = self.reader();
-                rows::number(&reader, run)?;
-                current(&reader, run).map_err(failed)?
-            };
-            if seen.owner.as_deref().is_some_and(|owner| self.owner.drives(owner, run)) {
+            let (seen, living) = self.read_with(|db| Ok((current(db, run)?, self.owner.living(db)?)))?;
+            if seen.owner.as_deref().is_some_and(|owner| self.owner.drives(owner, run, &living)) {
                 return Err(owned(run));
             }
             self.owner.take(run)?;
@@ -50,9 +46,12 @@ impl Journal for Store {
                 .writer
                 .submit(Box::new(move |connection| {
                     // Another process may have claimed it since; only one of us finds the epoch it saw.
-                    let sql = "update run set epoch = epoch + 1, owner = ? where id = ? and epoch = ?";
-                    let changed = connection.execute(sql, params![owner, run.to_string(), epoch])?;
-                    Ok(if changed == 1 { Ok(()) } else { Err(owned(run)) })
+                    let sql = "update run set epoch = epoch + 1, owner = $1, fruitless = fruitless + 1 \
+                               where id = $2 and epoch = $3";
+                    match connection.execute(sql, params![&owner, &run.to_string(), epoch])? {
+                        1 => Ok(()),
+                        _ => Err(owned(run).into()),
+                    }
                 }))
                 .await;
             match claimed {
@@ -68,11 +67,11 @@ impl Journal for Store {
     fn release(&self, lease: Lease) {
         self.mailboxes.close(lease.run);
         if self.owner.drop_run(lease.run) && self.runs.is_none() {
+            let owner = self.owner.name().to_owned();
             // Nobody waits for this: an owner that is gone owns nothing anyway.
             drop(self.writer.append(Box::new(move |connection| {
-                let sql = "update run set owner = null where id = ? and epoch = ? and owner is not null";
-                connection.prepare_cached(sql)?.execute(params![lease.run.to_string(), lease.epoch as i64])?;
-                Ok(Ok(()))
+                let sql = "update run set owner = null where id = $1 and epoch = $2 and owner = $3";
+                connection.put(sql, params![&lease.run.to_string(), lease.epoch, &owner])
             })));
         }
     }
@@ -101,28 +100,27 @@ impl Journal for Store {
     }
 
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {
-        Box::pin(async move { self.events(run, after, usize::MAX) })
+        Box::pin(async move { self.events(run, after, u32::MAX) })
     }
 
     fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>> {
         Box::pin(async move {
-            let reader = self.reader();
-            let sql = "select key, value from memory where holder = ? order by key";
-            let mut statement = reader.prepare_cached(sql).map_err(failed)?;
-            let rows = statement.query_map([owner], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
-            let rows: Vec<_> = rows.and_then(Iterator::collect).map_err(failed)?;
-            rows.into_iter().map(|(key, text)| Ok((key.as_str().into(), kept_value(&key, &text)?))).collect()
+            let sql = "select key, value from memory where holder = $1 order by key";
+            let rows = self.read_with(|db| {
+                db.query(sql, params![owner], |row| {
+                    let key: String = row.get(0)?;
+                    let value = kept_value(&key, &row.get::<String>(1)?)?;
+                    Ok((key.as_str().into(), value))
+                })
+            })?;
+            Ok(rows.into_iter().collect())
         })
     }
 
     fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>> {
         Box::pin(async move {
-            let sql = "select value from memory where holder = ? and key = ?";
-            let reader = self.reader();
-            let mut statement = reader.prepare_cached(sql).map_err(failed)?;
-            let text: Option<String> =
-                statement.query_row(params![owner, key], |row| row.get(0)).optional().map_err(failed)?;
-            text.map(|text| kept_value(key, &text)).transpose()
+            let sql = "select value from memory where holder = $1 and key = $2";
+            self.read_with(|db| db.first(sql, params![owner, key], |row| Ok(kept_value(key, &row.get::<String>(0)?)?)))
         })
     }
 
@@ -142,7 +140,7 @@ impl Store {
             return Append::Done(kept);
         }
         self.writer.append(Box::new(move |connection| {
-            writes.iter().try_for_each(|(holder, write)| remember(connection, holder, write)).map(Ok)
+            writes.iter().try_for_each(|(holder, write)| remember(connection, holder, write))
         }))
     }
 }
@@ -166,9 +164,11 @@ struct Current {
     owner: Option<String>,
 }
 
-fn current(connection: &Connection, run: RunId) -> rusqlite::Result<Current> {
-    let mut statement = connection.prepare_cached("select epoch, owner from run where id = ?")?;
-    statement.query_row([run.to_string()], |row| Ok(Current { epoch: row.get(0)?, owner: row.get(1)? }))
+fn current(connection: &Connection, run: RunId) -> Result<Current, Error> {
+    let sql = "select epoch, owner from run where id = $1";
+    let read = |row: &Row<'_>| Ok(Current { epoch: row.get(0)?, owner: row.get(1)? });
+    let found = connection.first(sql, params![&run.to_string()], read)?;
+    found.ok_or_else(|| rows::unknown(run).into())
 }
 
 /// One append, ready to be written.
@@ -181,45 +181,54 @@ struct Batch {
 }
 
 impl Batch {
-    fn write(&self, connection: &Connection) -> Result<Result<(), StepError>, rusqlite::Error> {
+    fn write(&self, connection: &Connection) -> Result<(), Error> {
         if let Some((hash, content)) = &self.bundle {
-            let sql = "insert or ignore into bundle values (?, ?)";
-            connection.prepare_cached(sql)?.execute(params![hash.to_string(), content])?;
+            let sql = "insert into bundle values ($1, $2) on conflict do nothing";
+            connection.put(sql, params![&hash.to_string(), &**content])?;
         }
         for record in &self.records {
             if let Event::RunCreated(created) = &record.event {
                 self.create(connection, record, created)?;
             }
         }
-        let sql = "select number, holder from run where id = ? and epoch = ?";
-        let mut statement = connection.prepare_cached(sql)?;
-        let key = params![self.lease.run.to_string(), self.lease.epoch as i64];
-        let found = statement.query_row(key, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))).optional()?;
-        let Some((number, holder)) = found else {
-            return Ok(Err(lost()));
-        };
+        let Own { number, holder, is_fruitless } = self.own(connection)?;
+        if is_fruitless && self.records.iter().any(|record| is_progress(record)) {
+            connection.put("update run set fruitless = 0 where number = $1", params![number])?;
+        }
         for (row, record) in self.rows.iter().zip(&self.records) {
             row.insert(connection, number)?;
             project(connection, number, &holder, record)?;
         }
-        Ok(Ok(()))
-    }
-
-    fn create(&self, connection: &Connection, record: &Record, created: &RunCreated) -> rusqlite::Result<()> {
-        let sql = "insert into run (id, epoch, owner, created_at, format, name, status, holder, bundle) \
-                   values (?, ?, ?, ?, ?, ?, 'queued', ?, ?)";
-        connection.prepare_cached(sql)?.execute(params![
-            record.run.to_string(),
-            self.lease.epoch as i64,
-            self.owner,
-            record.at as i64,
-            created.format.name(),
-            created.name,
-            created.owner,
-            created.bundle.to_string(),
-        ])?;
         Ok(())
     }
+
+    fn create(&self, connection: &Connection, record: &Record, created: &RunCreated) -> Result<(), Error> {
+        let sql = "insert into run (id, epoch, owner, created_at, format, name, status, holder, bundle, workflow) \
+                   values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9)";
+        let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
+        let (epoch, format) = (self.lease.epoch, created.format.name());
+        let RunCreated { name, owner: holder, workflow, .. } = created;
+        let params = params![&id, epoch, &self.owner, record.at, format, name, holder, &bundle, workflow];
+        connection.put(sql, params)
+    }
+
+    /// The run, if the lease holds; it cannot be taken away before the commit.
+    fn own(&self, connection: &Connection) -> Result<Own, Error> {
+        let sql = "select number, holder, fruitless from run where id = $1 and epoch = $2 and owner = $3";
+        let run = self.lease.run.to_string();
+        let read =
+            |row: &Row<'_>| Ok(Own { number: row.get(0)?, holder: row.get(1)?, is_fruitless: row.count(2)? > 0 });
+        let found = connection.first_for_update(sql, params![&run, self.lease.epoch, &self.owner], read)?;
+        found.ok_or_else(|| lost().into())
+    }
+}
+
+/// What an append must know of its run.
+struct Own {
+    number: i64,
+    holder: String,
+    /// Whether nothing has happened since it was taken up.
+    is_fruitless: bool,
 }
 
 fn kept_value(key: &str, text: &str) -> Result<Value, StepError> {
@@ -228,7 +237,7 @@ fn kept_value(key: &str, text: &str) -> Result<Value, StepError> {
 }
 
 /// What an event means for the other tables.
-fn project(connection: &Connection, number: i64, holder: &str, record: &Record) -> rusqlite::Result<()> {
+fn project(connection: &Connection, number: i64, holder: &str, record: &Record) -> Result<(), Error> {
     match &record.event {
         Event::RunStarted { .. } => set_status(connection, number, "running", None),
         Event::RunSuspended { status } => set_status(connection, number, status.name(), None),
@@ -239,25 +248,23 @@ fn project(connection: &Connection, number: i64, holder: &str, record: &Record) 
         }
         Event::StepFinished { memory, .. } => memory.iter().try_for_each(|write| remember(connection, holder, write)),
         Event::CancelRequested { .. } | Event::Answered { .. } | Event::Resolved { .. } => {
-            connection.prepare_cached("delete from wish where run = ?")?.execute([record.run.to_string()])?;
-            Ok(())
+            connection.put("delete from wish where run = $1", params![&record.run.to_string()])
         }
         _ => Ok(()),
     }
 }
 
-fn set_status(connection: &Connection, number: i64, status: &str, finished: Option<i64>) -> rusqlite::Result<()> {
-    let sql = "update run set status = ?1, finished_at = ?2, owner = iif(?2 is null, owner, null) where number = ?3";
-    connection.prepare_cached(sql)?.execute(params![status, finished, number])?;
-    Ok(())
+fn set_status(connection: &Connection, number: i64, status: &str, finished: Option<i64>) -> Result<(), Error> {
+    let sql =
+        "update run set status = $1, finished_at = $2, owner = case when $2 is null then owner end where number = $3";
+    connection.put(sql, params![status, finished, number])
 }
 
-pub(crate) fn remember(connection: &Connection, holder: &str, write: &MemoryWrite) -> rusqlite::Result<()> {
-    let set = "insert into memory values (?, ?, ?) on conflict do update set value = excluded.value";
-    let forget = "delete from memory where holder = ? and key = ?";
+pub(crate) fn remember(connection: &Connection, holder: &str, write: &MemoryWrite) -> Result<(), Error> {
+    let set = "insert into memory values ($1, $2, $3) on conflict (holder, key) do update set value = excluded.value";
+    let forget = "delete from memory where holder = $1 and key = $2";
     match &write.value {
-        Some(value) => connection.prepare_cached(set)?.execute(params![holder, write.key, render::json(value)])?,
-        None => connection.prepare_cached(forget)?.execute(params![holder, write.key])?,
-    };
-    Ok(())
+        Some(value) => connection.put(set, params![holder, &write.key, &render::json(value)]),
+        None => connection.put(forget, params![holder, &write.key]),
+    }
 }

@@ -2,10 +2,9 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use rusqlite::{OptionalExtension, Row, params};
 
 use crate::Store;
-use crate::failure::failed;
+use crate::db::{Connection, Error, Row, params};
 
 /// A key as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,54 +30,50 @@ const COLUMNS: &str = "id, hash, name, scopes, holder, created_at, revoked_at";
 impl Store {
     /// Keeps a new key.
     pub async fn put_key(&self, key: KeyRow) -> Result<(), StepError> {
-        let insert = move |connection: &rusqlite::Connection| {
-            let sql = "insert into api_key values (?, ?, ?, ?, ?, ?, null)";
-            let created = key.created_at as i64;
-            connection.execute(sql, params![key.id, key.hash, key.name, key.scopes, key.holder, created])?;
-            Ok(Ok(()))
+        let insert = move |connection: &Connection| {
+            let sql = "insert into api_key values ($1, $2, $3, $4, $5, $6, null)";
+            let params = params![&key.id, &key.hash, &key.name, &key.scopes, &key.holder, key.created_at];
+            connection.put(sql, params)
         };
         self.writer.submit(Box::new(insert)).await
     }
 
     /// Every key, the oldest first; revoked ones too.
     pub fn keys(&self) -> Result<Vec<KeyRow>, StepError> {
-        let reader = self.reader();
         let sql = format!("select {COLUMNS} from api_key order by created_at, id");
-        let mut statement = reader.prepare_cached(&sql).map_err(failed)?;
-        let rows = statement.query_map([], row).map_err(failed)?;
-        rows.collect::<Result<_, _>>().map_err(failed)
+        self.read_with(|db| db.query(&sql, &[], row))
     }
 
     /// The key with this hash, unless it was revoked.
     pub fn key(&self, hash: &str) -> Result<Option<KeyRow>, StepError> {
-        let reader = self.reader();
-        let sql = format!("select {COLUMNS} from api_key where hash = ? and revoked_at is null");
-        let mut statement = reader.prepare_cached(&sql).map_err(failed)?;
-        statement.query_row([hash], row).optional().map_err(failed)
+        let sql = format!("select {COLUMNS} from api_key where hash = $1 and revoked_at is null");
+        self.read_with(|db| db.first(&sql, params![hash], row))
     }
 
     /// Revokes a key.
     pub async fn revoke_key(&self, id: &str, at: u64) -> Result<(), StepError> {
         let id = id.to_owned();
-        let revoke = move |connection: &rusqlite::Connection| {
-            let sql = "update api_key set revoked_at = ? where id = ? and revoked_at is null";
-            Ok(match connection.execute(sql, params![at as i64, id])? {
-                0 => Err(StepError::new(Code::KeyUnknown, format!("there is no key {id} that could be revoked"))),
+        let revoke = move |connection: &Connection| {
+            let sql = "update api_key set revoked_at = $1 where id = $2 and revoked_at is null";
+            match connection.execute(sql, params![at, &id])? {
+                0 => {
+                    Err(StepError::new(Code::KeyUnknown, format!("there is no key {id} that could be revoked")).into())
+                }
                 _ => Ok(()),
-            })
+            }
         };
         self.writer.submit(Box::new(revoke)).await
     }
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
+fn row(row: &Row<'_>) -> Result<KeyRow, Error> {
     Ok(KeyRow {
         id: row.get(0)?,
         hash: row.get(1)?,
         name: row.get(2)?,
         scopes: row.get(3)?,
         holder: row.get(4)?,
-        created_at: row.get::<_, i64>(5)? as u64,
-        revoked_at: row.get::<_, Option<i64>>(6)?.map(|at| at as u64),
+        created_at: row.count(5)?,
+        revoked_at: row.get::<Option<i64>>(6)?.map(|at| at as u64),
     })
 }

@@ -1,14 +1,19 @@
-//! The journal and catalog on SQLite.
+//! The journal and catalog on SQLite, or on a Postgres that several processes share.
 //!
 //! One thread owns the writing connection; everything that was queued while the previous commit ran becomes the next
 //! commit. What is acknowledged is on disk as far as [`Durability`] says.
 
 mod catalog;
+mod db;
+mod definitions;
 mod failure;
 mod journal;
 mod keys;
 mod memory;
+mod notifications;
+mod orphans;
 mod owner;
+mod readers;
 mod rows;
 mod started;
 mod wishes;
@@ -22,25 +27,22 @@ use std::time::Duration;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
-use rusqlite::Connection;
 
-pub use catalog::{RunFilter, RunRow, WorkflowRow};
-use failure::failed;
+pub use catalog::{RunFilter, RunRow};
+pub use db::postgres::Database;
+use db::postgres::{Postgres, Process, blocking};
+use db::sqlite::Sqlite;
+use db::{Connection, Error, Source};
+pub use definitions::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, SHARED, VersionRow};
 pub use keys::KeyRow;
 use memory::MemoryRuns;
+pub use notifications::{NewNotification, NotificationRow};
+pub use orphans::Orphan;
 use owner::Owner;
+use readers::Readers;
 pub use started::Started;
 use wishes::Mailboxes;
 use writer::Writer;
-
-/// Version of the schema; a database with a higher one is refused.
-const SCHEMA: i64 = MIGRATIONS.len() as i64;
-
-/// What brings a database from each version to the next.
-const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
-
-/// How long a statement waits for another process that writes.
-const BUSY: Duration = Duration::from_secs(10);
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,21 +68,36 @@ impl Durability {
             _ => None,
         }
     }
+}
 
-    fn pragma(self) -> &'static str {
-        match self {
-            Durability::Full => "FULL",
-            Durability::Normal => "NORMAL",
-            Durability::Off | Durability::Memory => "OFF",
-        }
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The data folder: SQLite's file, and what the program keeps beside it.
+    pub folder: PathBuf,
+    /// What an acknowledged write survives; of SQLite. Postgres waits for the disk as it is configured itself.
+    pub durability: Durability,
+    /// The Postgres in the place of SQLite.
+    pub database: Option<Database>,
+    /// How long a process that shares a Postgres may be silent until others take up its runs.
+    pub lease: Duration,
+}
+
+impl Settings {
+    /// SQLite in a data folder.
+    pub fn of(folder: &Path, durability: Durability) -> Settings {
+        Settings { folder: folder.to_owned(), durability, database: None, lease: LEASE }
     }
 }
 
-/// All runs of one data folder.
+/// The usual lease.
+pub const LEASE: Duration = Duration::from_secs(15);
+
+/// All runs of one database.
 pub struct Store {
     folder: PathBuf,
     writer: Writer,
-    reader: Mutex<Connection>,
+    readers: Readers,
     owner: Owner,
     mailboxes: Arc<Mailboxes>,
     /// The runs, if they are not in the database.
@@ -90,28 +107,55 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the data folder, making it if it is not there.
+    /// Opens SQLite in the data folder, making it if it is not there.
     pub fn open(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
+        Store::open_with(&Settings::of(folder, durability))
+    }
+
+    /// Opens the database that the settings name, making its tables if they are not there.
+    pub fn open_with(settings: &Settings) -> Result<Arc<Store>, StepError> {
+        let folder = &settings.folder;
         std::fs::create_dir_all(folder).map_err(|error| {
             StepError::new(Code::StoreReadOnly, format!("the data folder {} cannot be made: {error}", folder.display()))
         })?;
+        match &settings.database {
+            None => Store::on_sqlite(folder, settings.durability),
+            Some(database) => Store::on_postgres(folder, database, settings.lease),
+        }
+    }
+
+    fn on_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
         let file = folder.join("flowloom.db");
-        let connection = connect(&file)?;
-        migrate(&connection, &file)?;
-        let set = format!("PRAGMA synchronous={}", durability.pragma());
-        connection.execute_batch(&set).map_err(failed)?;
-        let reader = connect(&file)?;
-        let background = connect(&file)?;
-        background.execute_batch(&set).map_err(failed)?;
-        Ok(Arc::new(Store {
+        let connection = Sqlite::open(&file)?;
+        connection.migrate(&file)?;
+        connection.endure(durability)?;
+        connection.without_checkpoints()?;
+        let background = Sqlite::open(&file)?;
+        background.endure(durability)?;
+        let is_quick = durability != Durability::Full;
+        let writer = Writer::start(Connection::Sqlite(connection), Some(background), is_quick)?;
+        let runs = (durability == Durability::Memory).then(MemoryRuns::default);
+        Ok(Store::of(folder, writer, Source::Sqlite(file), Owner::with_lock(folder), runs))
+    }
+
+    fn on_postgres(folder: &Path, database: &Database, lease: Duration) -> Result<Arc<Store>, StepError> {
+        blocking(|| db::postgres::migrate(database))?;
+        let process = Process { name: owner::new_name(), lease };
+        let writer = Connection::Postgres(Box::new(Postgres::of(database, Some(process.clone()))));
+        let writer = Writer::start(writer, None, false)?;
+        Ok(Store::of(folder, writer, Source::Postgres(database.clone()), Owner::with_lease(database, process), None))
+    }
+
+    fn of(folder: &Path, writer: Writer, source: Source, owner: Owner, runs: Option<MemoryRuns>) -> Arc<Store> {
+        Arc::new(Store {
             folder: folder.to_owned(),
-            writer: Writer::start(connection, background, durability)?,
-            reader: Mutex::new(reader),
-            owner: Owner::new(folder),
-            mailboxes: Arc::new(Mailboxes::new(file)),
-            runs: (durability == Durability::Memory).then(MemoryRuns::default),
+            writer,
+            readers: Readers::new(source.clone()),
+            owner,
+            runs,
+            mailboxes: Arc::new(Mailboxes::new(source)),
             bundles: Mutex::default(),
-        }))
+        })
     }
 
     /// The data folder.
@@ -124,46 +168,32 @@ impl Store {
         self.writer.commits()
     }
 
-    /// Lets the database grow to so many pages only, as a full disk would; for tests.
-    pub fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
-        let set = format!("PRAGMA max_page_count={pages}");
-        self.writer.pragma(&set)
+    /// Which database this is, for people.
+    pub fn describe(&self) -> Result<String, StepError> {
+        self.read_with(Connection::describe)
     }
 
-    fn reader(&self) -> MutexGuard<'_, Connection> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many bytes the database has.
+    pub fn bytes(&self) -> Result<u64, StepError> {
+        self.read_with(Connection::bytes)
+    }
+
+    /// Lets SQLite's file grow to so many pages only, as a full disk would; for tests.
+    pub fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
+        let set = format!("PRAGMA max_page_count={pages}");
+        Ok(self.writer.between(|connection| match connection {
+            Connection::Sqlite(sqlite) => sqlite.run(&set),
+            Connection::Postgres(_) => {
+                Err(StepError::new(Code::StoreFailed, "a Postgres has no pages to limit").into())
+            }
+        })?)
+    }
+
+    fn read_with<T: Send>(&self, read: impl Fn(&Connection) -> Result<T, Error> + Send) -> Result<T, StepError> {
+        self.readers.read(read)
     }
 
     fn bundles(&self) -> MutexGuard<'_, HashMap<Hash, Arc<str>>> {
         self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn connect(file: &Path) -> Result<Connection, StepError> {
-    let connection = Connection::open(file).map_err(failed)?;
-    connection.busy_timeout(BUSY).map_err(failed)?;
-    connection.set_prepared_statement_cache_capacity(64);
-    Ok(connection)
-}
-
-/// Brings an empty or older database to [`SCHEMA`].
-fn migrate(connection: &Connection, file: &Path) -> Result<(), StepError> {
-    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
-    if version > SCHEMA {
-        let message = format!(
-            "{} has schema {version}, and this program knows {SCHEMA}; use a newer flowloom, or another --data-dir",
-            file.display()
-        );
-        return Err(StepError::new(Code::StoreNewer, message));
-    }
-    if version == SCHEMA {
-        return Ok(());
-    }
-    // An empty database holds nothing that a power loss could take, so making it need not wait for the disk.
-    connection.execute_batch("PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE").map_err(failed)?;
-    let now: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
-    let left = MIGRATIONS.iter().skip(usize::try_from(now).unwrap_or(0));
-    let made = left.copied().try_for_each(|migration| connection.execute_batch(migration));
-    let made = made.and_then(|()| connection.execute_batch(&format!("PRAGMA user_version={SCHEMA}")));
-    made.and_then(|()| connection.execute_batch("COMMIT")).map_err(failed)
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, Record, RunCreated};
 use flowloom_core::id::RunId;
@@ -12,6 +11,7 @@ use flowloom_runtime::journal::Lease;
 
 use crate::catalog::{RunFilter, RunRow};
 use crate::journal::lost;
+use crate::rows::unknown;
 
 /// Runs that have ended and are kept, at most; the oldest go first.
 const ENDED: usize = 10_000;
@@ -94,9 +94,14 @@ impl MemoryRuns {
         let rows = state.runs.values().rev().map(|kept| &kept.row);
         let rows = rows.filter(|row| filter.before.is_none_or(|before| row.id < before));
         let rows = rows.filter(|row| {
-            is(&filter.holder, &row.holder) && is(&filter.status, &row.status) && is(&filter.name, &row.name)
+            let workflow = row.workflow.as_ref().unwrap_or(&row.name);
+            is(&filter.holder, &row.holder)
+                && is(&filter.status, &row.status)
+                && is(&filter.name, &row.name)
+                && is(&filter.workflow, workflow)
+                && is(&filter.format, &row.format)
         });
-        rows.take(filter.limit as usize).cloned().collect()
+        rows.skip(filter.offset as usize).take(filter.limit as usize).cloned().collect()
     }
 
     pub(crate) fn counts(&self) -> Vec<(String, u64)> {
@@ -115,12 +120,9 @@ fn row(record: &Record, created: &RunCreated) -> RunRow {
         finished_at: None,
         format: created.format.name().to_owned(),
         name: created.name.clone(),
+        workflow: created.workflow.clone(),
         holder: created.owner.clone(),
         status: "queued".to_owned(),
         is_driven: false,
     }
-}
-
-fn unknown(run: RunId) -> StepError {
-    StepError::new(Code::RunNotFound, format!("there is no run {run}"))
 }

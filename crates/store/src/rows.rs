@@ -12,9 +12,8 @@ use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use rusqlite::{Connection, Row, params};
 
-use crate::failure::failed;
+use crate::db::{Connection, Error, Row, params};
 
 /// Outputs from this size up are stored once, by their hash, however often they occur.
 const LARGE: usize = 4096;
@@ -62,82 +61,42 @@ impl Stored {
         Ok(stored)
     }
 
-    pub(crate) fn insert(&self, connection: &Connection, run: i64) -> rusqlite::Result<()> {
+    pub(crate) fn insert(&self, connection: &Connection, run: i64) -> Result<(), Error> {
         if let Some((hash, content)) = &self.blob {
-            let mut statement = connection.prepare_cached("insert or ignore into blob values (?, ?)")?;
-            statement.execute(params![hash, content])?;
+            connection.put("insert into blob values ($1, $2) on conflict do nothing", params![hash, content])?;
         }
-        let sql = "insert into event (id, at, path, attempt, kind, data, output) values (?, ?, ?, ?, ?, ?, ?)";
+        let sql = "insert into event (id, at, path, attempt, kind, data, output) values ($1, $2, $3, $4, $5, $6, $7)";
         let id = run * EVENTS + self.seq as i64;
-        let hash = self.blob.as_ref().map(|(hash, _)| hash);
-        connection.prepare_cached(sql)?.execute(params![
-            id,
-            self.at as i64,
-            self.path.as_str(),
-            self.attempt,
-            self.kind,
-            self.data,
-            hash
-        ])?;
-        Ok(())
+        let hash = self.blob.as_ref().map(|(hash, _)| hash.as_str());
+        let path = self.path.as_str();
+        connection.put(sql, params![id, self.at, path, self.attempt, self.kind, &self.data, hash])
     }
 }
 
-/// The events of a run after `after`, until they have more than `enough` bytes.
-pub(crate) fn read(
-    connection: &Connection,
-    run: RunId,
-    after: u64,
-    enough: usize,
-) -> Result<Vec<Arc<Record>>, StepError> {
+/// The events of a run after `after`, `most` of them at most.
+pub(crate) fn read(connection: &Connection, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, Error> {
     let number = number(connection, run)?;
     let sql = "select event.id, at, path, attempt, kind, data, blob.content from event \
-               left join blob on blob.hash = event.output where event.id > ? and event.id < ? order by event.id";
-    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
-    let bounds = params![number * EVENTS + after as i64, (number + 1) * EVENTS];
-    let mut rows = statement.query(bounds).map_err(failed)?;
-    let mut records = Vec::new();
-    let mut bytes = 0;
-    while bytes <= enough
-        && let Some(row) = rows.next().map_err(failed)?
-    {
-        bytes += size(row).map_err(failed)?;
-        records.push(Arc::new(record(row, run)?));
-    }
-    Ok(records)
+               left join blob on blob.hash = event.output where event.id > $1 and event.id < $2 order by event.id limit $3";
+    let bounds = params![number * EVENTS + after as i64, (number + 1) * EVENTS, most];
+    connection.query(sql, bounds, |row| record(row, run).map(Arc::new))
 }
 
-/// Bytes of what an event holds.
-fn size(row: &Row<'_>) -> rusqlite::Result<usize> {
-    let length = |column| row.get_ref(column).map(|value| value.as_bytes().map_or(0, <[u8]>::len));
-    Ok(length(5)? + length(6)?)
-}
-
-fn record(row: &Row<'_>, run: RunId) -> Result<Record, StepError> {
-    let columns = || -> rusqlite::Result<_> {
-        Ok((
-            row.get::<_, i64>(0)?,
-            row.get::<_, i64>(1)?,
-            row.get::<_, String>(2)?,
-            row.get::<_, u32>(3)?,
-            row.get::<_, String>(4)?,
-            row.get::<_, Option<String>>(5)?,
-            row.get::<_, Option<String>>(6)?,
-        ))
-    };
-    let (id, at, path, attempt, kind, data, blob) = columns().map_err(failed)?;
-    let seq = (id % EVENTS) as u64;
+fn record(row: &Row<'_>, run: RunId) -> Result<Record, Error> {
+    let seq = (row.get::<i64>(0)? % EVENTS) as u64;
     let corrupt = |what: String| {
         let message = format!("event {seq} of run {run} is damaged: {what}; restore a backup");
         StepError::new(Code::StoreCorrupt, message)
     };
+    let (path, kind): (String, String) = (row.get(2)?, row.get(4)?);
+    let (data, blob): (Option<String>, Option<String>) = (row.get(5)?, row.get(6)?);
     let mut event = event(&kind, data.as_deref()).map_err(|error| corrupt(error.to_string()))?;
     if let (Some(content), Event::StepFinished { output, .. }) = (blob, &mut event) {
         let value: Value = parse_value(&content).map_err(|error| corrupt(error.to_string()))?;
         *output = Some(value);
     }
     let path = Path::parse(&path).ok_or_else(|| corrupt(format!("{path:?} is no path")))?;
-    Ok(Record { run, seq, at: at as u64, path, attempt, event })
+    Ok(Record { run, seq, at: row.count(1)?, path, attempt: row.count(3)? as u32, event })
 }
 
 fn event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
@@ -151,14 +110,13 @@ fn event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
 }
 
 /// The number of a run.
-pub(crate) fn number(connection: &Connection, run: RunId) -> Result<i64, StepError> {
-    let mut statement = connection.prepare_cached("select number from run where id = ?").map_err(failed)?;
-    let number = statement.query_row([run.to_string()], |row| row.get(0));
-    match number {
-        Ok(number) => Ok(number),
-        Err(rusqlite::Error::QueryReturnedNoRows) => {
-            Err(StepError::new(Code::RunNotFound, format!("there is no run {run}")))
-        }
-        Err(error) => Err(failed(error)),
-    }
+pub(crate) fn number(connection: &Connection, run: RunId) -> Result<i64, Error> {
+    let found =
+        connection.first("select number from run where id = $1", params![&run.to_string()], |row| row.get(0))?;
+    found.ok_or_else(|| unknown(run).into())
+}
+
+/// There is no such run.
+pub(crate) fn unknown(run: RunId) -> StepError {
+    StepError::new(Code::RunNotFound, format!("there is no run {run}"))
 }

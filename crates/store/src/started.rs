@@ -2,10 +2,9 @@
 
 use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
-use rusqlite::{OptionalExtension, params};
 
 use crate::Store;
-use crate::failure::failed;
+use crate::db::{Connection, params};
 
 /// What became of the key of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,20 +25,18 @@ impl Store {
         at: u64,
     ) -> Result<Started, StepError> {
         let (holder, key, request) = (holder.to_owned(), key.to_owned(), request.to_owned());
-        let taken = (holder.clone(), key.clone());
+        let (by, taken) = (holder.clone(), key.clone());
         let wanted = request.clone();
-        let insert = move |connection: &rusqlite::Connection| {
-            let sql = "insert or ignore into started values (?, ?, ?, ?, ?)";
-            connection.execute(sql, params![holder, key, request, run.to_string(), at as i64])?;
-            Ok(Ok(()))
+        let insert = move |connection: &Connection| {
+            let sql = "insert into started values ($1, $2, $3, $4, $5) on conflict do nothing";
+            connection.put(sql, params![&holder, &key, &request, &run.to_string(), at])
         };
         self.writer.submit(Box::new(insert)).await?;
-        let reader = self.reader();
-        let sql = "select request, run from started where holder = ? and key = ?";
-        let mut statement = reader.prepare_cached(sql).map_err(failed)?;
-        let found = statement
-            .query_row(params![taken.0, taken.1], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
-        Ok(match found.optional().map_err(failed)? {
+        let sql = "select request, run from started where holder = $1 and key = $2";
+        let found = self.read_with(|db| {
+            db.first(sql, params![&by, &taken], |row| Ok((row.get::<String>(0)?, row.get::<String>(1)?)))
+        })?;
+        Ok(match found {
             Some((request, run)) if request == wanted => RunId::parse(&run).map_or(Started::Other, Started::Run),
             _ => Started::Other,
         })

@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -14,17 +13,16 @@ use flowloom_core::path::Path;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::Boxed;
 use flowloom_runtime::journal::Wish;
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::connect;
+use crate::db::{Connection, Error, Source};
 
 /// How long a wish waits at most before it is seen.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The mailboxes of the runs that this process drives.
 pub(crate) struct Mailboxes {
-    file: PathBuf,
+    source: Source,
     state: Mutex<State>,
 }
 
@@ -42,8 +40,8 @@ struct Mailbox {
 }
 
 impl Mailboxes {
-    pub(crate) fn new(file: PathBuf) -> Mailboxes {
-        Mailboxes { file, state: Mutex::default() }
+    pub(crate) fn new(source: Source) -> Mailboxes {
+        Mailboxes { source, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -106,7 +104,7 @@ fn look(mailboxes: &Weak<Mailboxes>) {
             continue;
         }
         if connection.is_none() {
-            connection = connect(&mailboxes.file).ok();
+            connection = mailboxes.source.connect().ok();
         }
         let is_fine = connection.as_ref().is_some_and(|connection| mailboxes.deliver(connection));
         if !is_fine {
@@ -115,18 +113,13 @@ fn look(mailboxes: &Weak<Mailboxes>) {
     }
 }
 
-fn read(connection: &Connection) -> rusqlite::Result<Vec<(i64, RunId, Wish)>> {
-    let mut statement = connection.prepare_cached("select id, run, body from wish order by id")?;
-    let rows = statement
-        .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?)))?;
-    let mut wishes = Vec::new();
-    for row in rows {
-        let (id, run, body) = row?;
-        if let (Some(run), Some(wish)) = (RunId::parse(&run), decode(&body)) {
-            wishes.push((id, run, wish));
-        }
-    }
-    Ok(wishes)
+fn read(connection: &Connection) -> Result<Vec<(i64, RunId, Wish)>, Error> {
+    let rows = connection.query("select id, run, body from wish order by id", &[], |row| {
+        let (run, body): (String, String) = (row.get(1)?, row.get(2)?);
+        let (run, wish) = (RunId::parse(&run), decode(&body));
+        Ok((row.get::<i64>(0)?, run, wish))
+    })?;
+    Ok(rows.into_iter().filter_map(|(id, run, wish)| Some((id, run?, wish?))).collect())
 }
 
 /// A wish as it is stored.

@@ -11,26 +11,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_runtime::effects::Boxed;
 use flowloom_runtime::journal::Append;
-use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
-use crate::failure::failed;
-use crate::{BUSY, Durability};
-
-/// Changes the database. An error of its own undoes only this job; a database error undoes the whole commit.
-pub(crate) type Job = Box<dyn FnMut(&Connection) -> Result<Result<(), StepError>, rusqlite::Error> + Send>;
+use crate::db::sqlite::Sqlite;
+use crate::db::{Connection, Job};
 
 /// Commits between two checkpoints: a few megabytes of log.
 const CHECKPOINT_EVERY: u64 = 1000;
-
-/// Pages of log from which on a checkpoint makes commits wait, or steady writing would let it grow for ever: 64 MB.
-const LOG_PAGES: i64 = 8192;
 
 struct Queued {
     job: Job,
@@ -59,22 +51,21 @@ struct Desk {
 }
 
 impl Writer {
-    /// Starts the thread; `background` is a connection of its own for checkpoints.
+    /// Starts the thread. `background` is a connection of its own for checkpoints; `is_quick` says that a commit does not
+    /// wait for the disk.
     pub(crate) fn start(
         connection: Connection,
-        background: Connection,
-        durability: Durability,
+        background: Option<Sqlite>,
+        is_quick: bool,
     ) -> Result<Writer, StepError> {
-        connection.execute_batch("PRAGMA wal_autocheckpoint=0").map_err(failed)?;
         let (queue, orders) = channel();
         let connection = Mutex::new(connection);
         let desk = Arc::new(Desk { connection, queued: AtomicUsize::new(0), commits: AtomicU64::new(0) });
         let shared = desk.clone();
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || write(&shared, &background, &orders))
+            .spawn(move || write(&shared, background.as_ref(), &orders))
             .map_err(|error| StepError::new(Code::StoreFailed, format!("the writer cannot start: {error}")))?;
-        let is_quick = durability != Durability::Full;
         Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
     }
 
@@ -82,9 +73,9 @@ impl Writer {
         self.desk.commits.load(Ordering::Relaxed)
     }
 
-    /// Runs a statement that cannot be part of a transaction.
-    pub(crate) fn pragma(&self, sql: &str) -> Result<(), StepError> {
-        self.desk.connection().execute_batch(sql).map_err(failed)
+    /// Uses the connection between two commits.
+    pub(crate) fn between<T>(&self, use_it: impl FnOnce(&Connection) -> T) -> T {
+        use_it(&self.desk.connection())
     }
 
     /// Commits a job at once if that is quick, else queues it.
@@ -138,21 +129,13 @@ impl Desk {
         if self.queued.load(Ordering::Acquire) > 0 {
             return None;
         }
-        let _ = connection.busy_timeout(Duration::ZERO);
-        let committed = transact(&connection, &mut [&mut *job]);
-        let _ = connection.busy_timeout(BUSY);
-        if let Err(error) = &committed {
-            let _ = connection.execute_batch("ROLLBACK");
-            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
-                return None;
-            }
-        }
+        let committed = connection.transact_at_once(job)?;
         self.commits.fetch_add(1, Ordering::Relaxed);
-        Some(committed.map_err(failed).and_then(|results| results.into_iter().collect()))
+        Some(committed.map_err(StepError::from))
     }
 }
 
-fn write(desk: &Desk, background: &Connection, orders: &Receiver<Order>) {
+fn write(desk: &Desk, background: Option<&Sqlite>, orders: &Receiver<Order>) {
     while let Ok(first) = orders.recv() {
         let mut batch = Vec::new();
         let mut is_due = false;
@@ -172,36 +155,22 @@ fn write(desk: &Desk, background: &Connection, orders: &Receiver<Order>) {
                 let _ = queued.done.send(result);
             }
         }
-        if is_due {
-            checkpoint(desk, background);
+        if is_due
+            && background.is_some_and(Sqlite::checkpoint)
+            && let Connection::Sqlite(sqlite) = &*desk.connection()
+        {
+            sqlite.truncate();
         }
-    }
-}
-
-/// Moves the log into the database. One that fails is made up for by the next, or by whoever opens the database.
-fn checkpoint(desk: &Desk, background: &Connection) {
-    let log = background.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
-    if log.is_ok_and(|pages| pages > LOG_PAGES) {
-        let _ = desk.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 }
 
 /// Commits a batch; the result of each job.
 fn commit(connection: &Connection, batch: &mut [Queued]) -> Vec<Result<(), StepError>> {
     let mut jobs: Vec<&mut Job> = batch.iter_mut().map(|queued| &mut queued.job).collect();
-    match transact(connection, &mut jobs) {
-        Ok(results) => results,
-        Err(error) => {
-            let _ = connection.execute_batch("ROLLBACK");
-            let error = failed(error);
-            batch.iter().map(|_| Err(error.clone())).collect()
-        }
+    match connection.transact(&mut jobs) {
+        Ok(()) => jobs.iter().map(|_| Ok(())).collect(),
+        Err(error) if jobs.len() == 1 => vec![Err(error.into())],
+        // One of them cannot be done; each alone, that is the only one that is not.
+        Err(_) => jobs.iter_mut().map(|job| Ok(connection.transact(&mut [&mut **job])?)).collect(),
     }
-}
-
-fn transact(connection: &Connection, jobs: &mut [&mut Job]) -> rusqlite::Result<Vec<Result<(), StepError>>> {
-    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let results = jobs.iter_mut().map(|job| job(connection)).collect::<rusqlite::Result<_>>()?;
-    connection.prepare_cached("COMMIT")?.execute([])?;
-    Ok(results)
 }

@@ -72,6 +72,7 @@ pub(crate) fn run(
         agent,
         limits,
         depth: 0,
+        workflow: None,
         keep: None,
         id: None,
     };

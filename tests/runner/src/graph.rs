@@ -140,6 +140,7 @@ fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Vec<Outcom
                 agent: None,
                 limits: limits.clone(),
                 depth: 0,
+                workflow: None,
                 keep: None,
                 id: None,
             };

@@ -86,6 +86,7 @@ fn run(case: &Value, plan: Plan, model: &Arc<Scripted>) -> Result<(Arc<Plan>, Ou
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
+        workflow: None,
         keep: None,
         id: None,
     };

@@ -180,6 +180,7 @@ fn run(case: &Value, plan: Arc<Plan>) -> Result<Ran, String> {
             agent: None,
             limits,
             depth: 0,
+            workflow: None,
             keep: None,
             id: None,
         };
@@ -221,6 +222,7 @@ fn earlier() -> RunCreated {
         agent: None,
         limits: flowloom_core::limits::Limits::default(),
         depth: 0,
+        workflow: None,
         keep: None,
     }
 }

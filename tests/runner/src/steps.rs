@@ -143,7 +143,16 @@ pub(crate) fn judge_page(case: &Value, expectation: &Map, judge: &mut Judge) {
     for (key, expected) in expectation {
         match &**key {
             "page" => {
-                let page = runs::page(&stored, workflow, runs::bounds(input.get("limit"), input.get("offset")));
+                let of_workflow = |run: &Value| run.get("workflowId").and_then(Value::as_str) == Some(workflow);
+                let matching: Vec<_> = stored.iter().filter(|(_, run)| of_workflow(run)).collect();
+                let bounds = runs::bounds(input.get("limit"), input.get("offset"));
+                let total = matching.len() as u64;
+                let range = bounds.range(total);
+                let shown = &matching[range.start as usize..range.end as usize];
+                let entry = |(key, run): &&(String, Value)| {
+                    Value::map([("key", Value::from(key.as_str())), ("value", run.clone())])
+                };
+                let page = runs::page(shown.iter().map(entry).collect(), total, bounds);
                 judge.compare(key, expected, Some(&page));
             }
             "limits" => {

@@ -69,6 +69,7 @@ impl Trial {
             agent: None,
             limits: self.plan.limits.clone(),
             depth: 0,
+            workflow: None,
             keep: None,
             id: None,
         };

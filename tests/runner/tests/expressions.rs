@@ -118,6 +118,7 @@ fn evaluated(expressions: &[String]) -> Result<String, String> {
         agent: None,
         limits: plan.limits.clone(),
         depth: 0,
+        workflow: None,
         keep: None,
         id: None,
     };

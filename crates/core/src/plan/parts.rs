@@ -283,6 +283,8 @@ pub enum BlockCode {
     },
     /// A model call whose templates see the inputs as `inputs`.
     Prompt(Box<Generate>),
+    /// A function, which gets the inputs as its arguments.
+    Function(Arc<str>),
 }
 
 /// A page to read.

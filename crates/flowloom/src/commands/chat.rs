@@ -124,6 +124,7 @@ impl Chat<'_> {
             agent: None,
             limits: self.app.config.limits.within(&self.plan.limits),
             depth: 0,
+            workflow: None,
             keep: Some(self.thread()),
             id: None,
         })?;

@@ -186,6 +186,7 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
         agent: None,
         limits: app.config.limits.within(&plan.limits),
         depth: 0,
+        workflow: None,
         keep: None,
         id: None,
     };

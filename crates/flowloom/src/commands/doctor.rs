@@ -99,8 +99,9 @@ async fn servers(config: &Config) -> Vec<Finding> {
 }
 
 fn parts(config: &Config) -> Vec<Finding> {
-    let database = match Store::open(&config.data_dir.value, config.durability.value) {
-        Ok(_) => fine("database", "can be opened", ""),
+    let opened = Store::open_with(&config.store()).and_then(|store| store.describe());
+    let database = match opened {
+        Ok(which) => fine("database", which, &config.database.origin),
         Err(error) => Finding { is_fine: false, ..fine("database", error.message, "") },
     };
     let models = app::models(config, config.default_model.value.clone(), &config.aliases);

@@ -12,9 +12,11 @@ mod resume;
 mod run;
 mod runs;
 mod serve;
+mod sync;
 mod user;
 
 pub(crate) use explain::page;
+pub(crate) use models::shown as models;
 pub(crate) use run::recorded;
 
 use clap::CommandFactory as _;
@@ -63,6 +65,7 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::User { command } => user::user(&global, command).await,
         Command::Explain { code } => explain::explain(&global, &code),
         Command::Serve(arguments) => serve::serve(&global, arguments).await,
+        Command::Sync(arguments) => sync::sync(&global, arguments).await,
         Command::Keys { command } => keys::keys(&global, command).await,
         Command::Doctor => doctor::doctor(&global).await,
         Command::Demo(arguments) => demo::demo(&global, arguments).await,

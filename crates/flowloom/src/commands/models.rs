@@ -2,32 +2,37 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_models::pull;
+use flowloom_models::{ProviderStatus, pull};
+use serde_json::json;
 
 use crate::app;
 use crate::cli::Global;
 use crate::config::Config;
 use crate::failure::Outcome;
 
+/// The models that a configuration has, as JSON.
+pub(crate) fn shown(config: &Config) -> serde_json::Value {
+    let models = app::models(config, config.default_model.value.clone(), &config.aliases);
+    let provider = |provider: &ProviderStatus| {
+        json!({
+            "name": provider.name,
+            "base_url": provider.base_url,
+            "key_env": provider.key_env,
+            "problem": provider.problem.as_ref().map(|problem| problem.message.clone()),
+        })
+    };
+    let providers: Vec<_> = models.providers().iter().map(provider).collect();
+    json!({"default": config.default_model.value, "local": models.local_models(), "providers": providers})
+}
+
 pub(crate) fn list(global: &Global) -> Outcome {
     let config = Config::load(global)?;
-    let models = app::models(&config, config.default_model.value.clone(), &config.aliases);
-    let (local, providers) = (models.local_models(), models.providers());
     if global.json {
-        let providers: Vec<_> = providers
-            .iter()
-            .map(|provider| {
-                serde_json::json!({
-                    "name": provider.name,
-                    "base_url": provider.base_url,
-                    "key_env": provider.key_env,
-                    "problem": provider.problem.as_ref().map(|problem| problem.message.clone()),
-                })
-            })
-            .collect();
-        println!("{:#}", serde_json::json!({"local": local, "providers": providers}));
+        println!("{:#}", shown(&config));
         return Ok(0);
     }
+    let models = app::models(&config, config.default_model.value.clone(), &config.aliases);
+    let (local, providers) = (models.local_models(), models.providers());
     println!("local models in {}:", models.local_dir().display());
     match local.as_slice() {
         [] => println!("  none; flowloom models pull fetches local:{}", pull::NAME),

@@ -51,6 +51,7 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
         agent: arguments.agent,
         limits,
         depth: 0,
+        workflow: None,
         keep: None,
         id: None,
     };

@@ -1,6 +1,11 @@
 //! The description of the routes, completed: what every operation can answer beside what it says of itself.
 
+use std::collections::HashMap;
+
+use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
+
+use super::keys::Scope;
 
 /// Answers that operations share: when they can happen, their status, and what they mean.
 const SHARED: [(When, &str, &str); 12] = [
@@ -30,6 +35,18 @@ enum When {
     Secured,
 }
 
+/// The scope that each operation asks for, by path and method. What the description says is what holds.
+pub(super) fn scopes(document: &Value) -> HashMap<String, Vec<(Method, Scope)>> {
+    let scope = |(method, operation): (&String, &Value)| {
+        let names = operation["security"][0]["key"][0].as_str()?;
+        Some((Method::from_bytes(method.to_uppercase().as_bytes()).ok()?, Scope::parse(names).ok()?.pop()?))
+    };
+    let items = document["paths"].as_object().into_iter().flatten();
+    items
+        .map(|(path, item)| (path.clone(), item.as_object().into_iter().flatten().filter_map(scope).collect()))
+        .collect()
+}
+
 /// Completes a description.
 pub(super) fn complete(mut document: Value) -> Value {
     document["components"]["securitySchemes"] = json!({
@@ -53,8 +70,15 @@ fn answers(method: &str, operation: &mut Value) {
     for (_, status, description) in shared {
         responses.entry(*status).or_insert_with(|| json!({"description": description}));
     }
-    for (_, response) in responses.iter_mut().filter(|(status, _)| status.as_str() >= "400") {
-        response["content"] = json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}});
+    for (status, response) in responses.iter_mut() {
+        let reason = StatusCode::from_bytes(status.as_bytes()).ok().and_then(|status| status.canonical_reason());
+        if response["description"].as_str().is_none_or(str::is_empty) {
+            response["description"] = reason.unwrap_or("An answer").into();
+        }
+        if status.as_str() >= "400" {
+            let problem = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
+            response["content"] = json!({"application/problem+json": problem});
+        }
     }
     responses.sort_keys();
 }

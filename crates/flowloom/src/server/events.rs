@@ -12,7 +12,7 @@ use flowloom_runtime::publish::{Heard, Signal, Subscription};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
-use super::Server;
+use super::{Server, goes_on};
 
 /// Between two signs of life, when nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -23,8 +23,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Between two looks at a run that another process drives.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Bytes of events that are read from the journal at once: what a client that takes nothing costs.
-const PAGE: usize = 256 << 10;
+/// Events that are read from the journal at once: what a client that takes nothing costs.
+const PAGE: u32 = 8;
 
 /// Where a client stands.
 struct Follower {
@@ -125,7 +125,8 @@ impl Follower {
         let (server, run) = (self.server.clone(), self.run);
         let row = super::blocking(move || server.app.store.run(run)).await;
         match row {
-            Ok(Ok(Some(row))) if row.is_driven => {
+            // It is driven elsewhere, or will be: one that was interrupted is taken up.
+            Ok(Ok(Some(row))) if goes_on(&row) => {
                 if waits {
                     tokio::time::sleep(LOOK).await;
                 }

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
 
+use super::definitions::upload::Kind as Upload;
+use super::keys::Caller;
 use super::problem::Problem;
 use super::{Server, cors};
 
@@ -18,8 +20,12 @@ pub(crate) const BODY: usize = 16 << 20;
 
 pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     let listed = cors::listed(&server.cors, request.headers());
-    let (parts, body) = request.into_parts();
-    let mut answer = match check(&server, &parts, listed.is_some()) {
+    let (mut parts, body) = request.into_parts();
+    let checked = match check(&server, &parts, listed.is_some()) {
+        Ok(()) => admit(&server, &mut parts).await,
+        refused => refused,
+    };
+    let mut answer = match checked {
         Err(problem) => problem.into_response(),
         Ok(()) => match listed.as_ref().and_then(|_| cors::preflight(&parts)) {
             Some(answer) => answer,
@@ -35,6 +41,19 @@ pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, n
         cors::allow(headers, origin);
     }
     answer
+}
+
+/// Who calls, asked before anything of a body is read: the operation's scope stands in its description. The handler finds
+/// the caller beside the request, and what only it can know it asks itself.
+async fn admit(server: &Arc<Server>, request: &mut Parts) -> Result<(), Problem> {
+    let path = request.extensions.get::<MatchedPath>().and_then(|path| server.scopes.get(path.as_str()));
+    let scope = path.and_then(|scopes| scopes.iter().find(|(method, _)| *method == request.method));
+    if let Some((_, scope)) = scope {
+        let caller = Caller::from_request_parts(request, server).await?;
+        caller.may(*scope)?;
+        request.extensions.insert(caller);
+    }
+    Ok(())
 }
 
 /// An answer is what it says it is, is kept by nobody on its way, and shows in no page of others.
@@ -64,19 +83,20 @@ fn check(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Proble
         let message = format!("calls from pages of {} are not taken", text(header::ORIGIN).unwrap_or("that site"));
         return Err(Problem::new(Code::OriginRefused, message));
     }
-    is_json(&request.method, headers)
+    is_taken(request)
 }
 
 /// What a form of another site can send without asking is never JSON by its type.
-fn is_json(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+fn is_taken(request: &Parts) -> Result<(), Problem> {
+    let Parts { method, uri, headers, .. } = request;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let changes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
     let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     // A body without a declared length is one, too.
     let has_body = length.map_or_else(|| headers.contains_key(header::TRANSFER_ENCODING), |length| length > 0);
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();
-    let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
-    if changes && !is_json && (has_body || headers.contains_key(header::CONTENT_TYPE)) {
+    let is_taken = Upload::of(kind).is_some_and(|kind| kind.is_taken(method, uri));
+    if changes && !is_taken && (has_body || headers.contains_key(header::CONTENT_TYPE)) {
         let message = format!("the body must be application/json, not {kind:?}");
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }

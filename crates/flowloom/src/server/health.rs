@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
 
 use super::Server;
 use super::keys::{Caller, Scope};
@@ -38,8 +39,7 @@ pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -
     let (live, followers) = (server.live.count(), Arc::strong_count(&server.followers) - 1);
     let (bytes, commits, counts) = super::blocking(move || {
         let store = &server.app.store;
-        let bytes = std::fs::metadata(store.folder().join("flowloom.db")).map_or(0, |file| file.len());
-        store.counts().map(|counts| (bytes, store.commits(), counts))
+        Ok::<_, StepError>((store.bytes()?, store.commits(), store.counts()?))
     })
     .await??;
     let mut text = String::new();

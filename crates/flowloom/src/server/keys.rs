@@ -103,6 +103,15 @@ impl Caller {
         self.user.as_deref().unwrap_or("local")
     }
 
+    /// On whose behalf the call is made, which says `named`: a key that belongs to a user is that user's.
+    pub(crate) fn acts_for(&self, named: Option<String>) -> Result<String, Problem> {
+        match (&self.user, named) {
+            (Some(user), Some(other)) if *user != other => Err(Problem::not_there("user", &other)),
+            (Some(user), _) => Ok(user.clone()),
+            (None, other) => Ok(other.unwrap_or_else(|| self.holder().to_owned())),
+        }
+    }
+
     /// Whether an object of `holder` is the caller's.
     pub(crate) fn owns(&self, holder: &str) -> bool {
         self.user.as_deref().is_none_or(|user| user == holder)
@@ -113,6 +122,10 @@ impl FromRequestParts<Arc<Server>> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Caller, Problem> {
+        // The guard has asked already.
+        if let Some(known) = parts.extensions.get::<Caller>() {
+            return Ok(known.clone());
+        }
         let peer = parts.extensions.get().map(|ConnectInfo::<SocketAddr>(peer)| Who::Address(peer.ip()));
         let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let given = given.and_then(|text| text.split_once(' '));

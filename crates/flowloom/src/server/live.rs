@@ -28,6 +28,15 @@ struct Entry {
     ending: Ending,
 }
 
+/// A run that a call has started, or found going on.
+pub(crate) struct Begun {
+    pub(crate) id: RunId,
+    /// Tells when it is no longer driven, if it is driven here.
+    pub(crate) ending: Option<Ending>,
+    /// All that happens, if the call wants to hear it.
+    pub(crate) heard: Option<Subscription>,
+}
+
 /// Where a run stood when it was no longer driven.
 pub(crate) struct Ended {
     pub(crate) plan: Arc<Plan>,
@@ -73,6 +82,17 @@ impl Live {
     /// Takes no further runs.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Drives a run of `plan`, and hears it from its first event on if the call wants that.
+    pub(crate) async fn begin(self: &Arc<Live>, run: Run, plan: Arc<Plan>, is_heard: bool) -> Begun {
+        let (id, heard) = (run.id(), is_heard.then(|| run.subscribe()));
+        Begun { id, heard, ending: Some(self.drive(run, plan).await) }
+    }
+
+    /// A run that was begun before.
+    pub(crate) fn again(&self, id: RunId) -> Begun {
+        Begun { id, ending: self.ending(id), heard: None }
     }
 
     /// Drives a run of `plan`, on a task of its own from where it waits for something.

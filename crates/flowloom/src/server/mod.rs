@@ -2,8 +2,9 @@
 //! is served.
 
 mod body;
-mod catalog;
+pub(crate) mod catalog;
 mod cors;
+mod definitions;
 mod describe;
 mod docs;
 mod events;
@@ -12,29 +13,35 @@ mod health;
 pub(crate) mod keys;
 mod listen;
 mod live;
+mod models;
 mod params;
 mod problem;
 mod rate;
 mod run;
 mod runs;
+mod seeds;
 pub(crate) mod settings;
 mod shown;
 mod start;
+mod takeup;
 mod tell;
+mod threads;
 mod workflows;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::{Json, Router, middleware};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_store::RunFilter;
+use flowloom_store::{RunRow, SHARED};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
@@ -43,9 +50,13 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use catalog::Catalog;
+use definitions::parts;
+use keys::Scope;
 use live::Live;
 use problem::{Answer, Problem};
 use rate::Rates;
+use takeup::TakeUp;
+use threads::Busy;
 
 /// How long runs under way may take to reach their next step when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -53,8 +64,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How long answers may take to be sent then.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Runs that are taken up when the server starts, at most.
-const UNFINISHED: u32 = 10_000;
+/// Between two looks at a run that another process drives.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How a server is started.
 pub(crate) struct Options {
@@ -75,6 +86,8 @@ pub(crate) struct Server {
     pub(crate) live: Arc<Live>,
     /// Held by everyone who follows a run, and so counts them.
     pub(crate) followers: Arc<()>,
+    /// Threads with a turn under way.
+    pub(crate) busy: Busy,
     /// Whether calls without a key are taken: there are no keys, and only this machine can call.
     pub(crate) is_open: bool,
     pub(crate) rates: Rates,
@@ -82,6 +95,8 @@ pub(crate) struct Server {
     cors: Vec<String>,
     hosts: Vec<String>,
     openapi: serde_json::Value,
+    /// What each operation asks for: by path, and then by method.
+    scopes: HashMap<String, Vec<(Method, Scope)>>,
 }
 
 impl Server {
@@ -94,6 +109,25 @@ impl Server {
         let name = name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1") || self.hosts.contains(&name)
     }
+
+    /// Whether a run goes on somewhere, or will: one that says it is running is taken up when its process has gone.
+    pub(crate) fn goes_on(&self, id: RunId) -> bool {
+        matches!(self.app.store.run(id), Ok(Some(run)) if goes_on(&run))
+    }
+
+    /// Waits until a run is no longer driven, wherever that is.
+    pub(crate) async fn wait(&self, id: RunId) {
+        self.live.wait(id).await;
+        while self.goes_on(id) {
+            tokio::time::sleep(LOOK).await;
+            self.live.wait(id).await;
+        }
+    }
+}
+
+/// Whether a run goes on somewhere, or will.
+fn goes_on(run: &RunRow) -> bool {
+    run.finished_at.is_none() && (run.is_driven || run.status == Status::Running.name())
 }
 
 /// Serves until the program is told to stop.
@@ -115,19 +149,25 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
     hosts.push(address.ip().to_string());
     let settings = app.config.server.clone();
+    let openapi = describe::complete(serde_json::to_value(openapi).unwrap_or_default());
     let server = Arc::new(Server {
         catalog: Catalog::new(options.folder, app.clone()),
         live: Live::new(options.max_runs),
         followers: Arc::default(),
+        busy: Busy::default(),
         is_open: !has_keys,
         rates: Rates::new(settings.rate(is_local)),
         cors: settings.cors.clone(),
         hosts,
-        openapi: describe::complete(serde_json::to_value(openapi).unwrap_or_default()),
+        scopes: describe::scopes(&openapi),
+        openapi,
         app,
     });
-    take_up(&server).await?;
-    greet(&server, address);
+    let told = CancellationToken::new();
+    let mut take_up = TakeUp::new(server.clone());
+    take_up.look().await?;
+    tokio::spawn(take_up.keep_looking(told.clone()));
+    greet(&server, address)?;
     let live = server.live.clone();
     let router = router
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
@@ -137,7 +177,6 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         })
         .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
         .with_state(server);
-    let told = CancellationToken::new();
     let mut serving = std::pin::pin!(listen::listen(listener, router, &settings, told.clone()));
     let mut stopping = std::pin::pin!(stop(&live, told));
     tokio::select! {
@@ -165,11 +204,24 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
     )]
     struct Api;
     OpenApiRouter::with_openapi(Api::openapi())
-        .routes(routes!(workflows::list))
-        .routes(routes!(workflows::get))
+        .routes(routes!(workflows::list, definitions::sync::put_all))
+        .routes(routes!(workflows::get, definitions::put::put, definitions::put::remove))
+        .routes(routes!(definitions::put::written))
+        .routes(routes!(definitions::put::versions))
+        .routes(routes!(definitions::check::check))
+        .routes(routes!(parts::blocks::list))
+        .routes(routes!(parts::blocks::get, parts::blocks::put, parts::blocks::remove))
+        .routes(routes!(parts::agents::list))
+        .routes(routes!(parts::agents::get, parts::agents::put, parts::agents::remove))
+        .routes(routes!(parts::tools::list))
+        .routes(routes!(parts::tools::get, parts::tools::put, parts::tools::remove))
         .routes(routes!(runs::list, start::start))
         .routes(routes!(runs::get))
         .routes(routes!(runs::follow))
+        .routes(routes!(runs::replay))
+        .routes(routes!(threads::list))
+        .routes(routes!(threads::get, threads::say, threads::remove))
+        .routes(routes!(models::list))
         .routes(routes!(tell::cancel))
         .routes(routes!(tell::resume))
         .routes(routes!(tell::reply))
@@ -181,7 +233,46 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(description))
         .routes(routes!(docs::page))
         .routes(routes!(docs::part))
+        .merge(seeds())
         .split_for_parts()
+}
+
+/// The routes of the systems that the formats come from.
+fn seeds() -> OpenApiRouter<Arc<Server>> {
+    use seeds::agentflow::{author, blocks, executions, memory, notifications, pipelines};
+    use seeds::{agentos, anythingllm};
+    OpenApiRouter::new()
+        .routes(routes!(agentos::create, agentos::list))
+        .routes(routes!(agentos::run_stored))
+        .routes(routes!(agentos::runs))
+        .routes(routes!(anythingllm::save))
+        .routes(routes!(anythingllm::list))
+        .routes(routes!(anythingllm::get, anythingllm::remove))
+        .routes(routes!(anythingllm::toggle))
+        .routes(routes!(anythingllm::run_flow))
+        .routes(routes!(author::clarify))
+        .routes(routes!(author::create_agent))
+        .routes(routes!(author::create_agent_stream))
+        .routes(routes!(author::automate))
+        .routes(routes!(blocks::list, blocks::put))
+        .routes(routes!(blocks::get, blocks::remove))
+        .routes(routes!(blocks::source))
+        .routes(routes!(blocks::search))
+        .routes(routes!(pipelines::list, pipelines::create))
+        .routes(routes!(pipelines::get, pipelines::remove))
+        .routes(routes!(pipelines::run_kept))
+        .routes(routes!(pipelines::run_once))
+        .routes(routes!(executions::list))
+        .routes(routes!(executions::get))
+        .routes(routes!(executions::list_native))
+        .routes(routes!(executions::get_native))
+        .routes(routes!(notifications::list))
+        .routes(routes!(notifications::read))
+        .routes(routes!(notifications::list_native))
+        .routes(routes!(notifications::read_native))
+        .routes(routes!(memory::get))
+        .routes(routes!(memory::get_native))
+        .routes(routes!(memory::put, memory::remove))
 }
 
 /// This description.
@@ -191,25 +282,12 @@ async fn description(State(server): State<Arc<Server>>) -> Json<serde_json::Valu
     Json(server.openapi.clone())
 }
 
-/// Goes on with what an earlier server left.
-async fn take_up(server: &Arc<Server>) -> Result<(), StepError> {
-    let running = Status::Running.name().to_owned();
-    let filter = RunFilter { status: Some(running), limit: UNFINISHED, ..RunFilter::default() };
-    for row in server.app.store.runs_of(&filter)?.into_iter().filter(|row| !row.is_driven) {
-        let opened = server.app.open_id(row.id).await?;
-        if let Err(problem) = tell::go_on(server, opened).await {
-            eprintln!("the run {} does not go on: {problem:?}", row.id);
-        }
-    }
-    Ok(())
-}
-
-fn greet(server: &Server, address: SocketAddr) {
-    let definitions = server.catalog.list();
+fn greet(server: &Server, address: SocketAddr) -> Result<(), StepError> {
+    let definitions = server.catalog.list(SHARED)?;
     eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
     for definition in &definitions {
         let mark = if definition.is_refused { "✗" } else { "✓" };
-        eprintln!("  {mark} {:<32} {}", definition.id, definition.file);
+        eprintln!("  {mark} {:<32} {}", definition.id, definition.file().unwrap_or("(kept in the database)"));
     }
     if let Some(first) = definitions.iter().find(|one| !one.is_refused) {
         let key = if server.is_open { "" } else { " -H 'Authorization: Bearer fl_…'" };
@@ -219,6 +297,7 @@ fn greet(server: &Server, address: SocketAddr) {
         );
     }
     eprintln!("Routes: http://{address}/openapi.json");
+    Ok(())
 }
 
 /// Ready when the program is told to stop and the runs under way have had their time. What is not done by then is

@@ -58,6 +58,18 @@ impl Problem {
         self
     }
 
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// What is said of everything that is not there, or not the caller's.
     pub(crate) fn not_there(what: &str, name: &str) -> Problem {
         Problem::new(Code::NotThere, format!("there is no {what} {name}"))
@@ -95,12 +107,18 @@ fn status_of(code: Code) -> StatusCode {
         Code::KeyMissing | Code::KeyUnknown => StatusCode::UNAUTHORIZED,
         Code::ScopeMissing | Code::OriginRefused | Code::CapabilityDenied => StatusCode::FORBIDDEN,
         Code::NotThere | Code::RunNotFound | Code::WorkflowNotFound => StatusCode::NOT_FOUND,
-        Code::KeyReused | Code::RunOwned | Code::NothingToDo | Code::ReplayDivergence => StatusCode::CONFLICT,
+        Code::KeyReused
+        | Code::RunOwned
+        | Code::NothingToDo
+        | Code::ReplayDivergence
+        | Code::StillUsed
+        | Code::NotMine => StatusCode::CONFLICT,
         Code::TooManyRuns | Code::TooManyCalls => StatusCode::TOO_MANY_REQUESTS,
         Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
         Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
+        Code::NotYet => StatusCode::NOT_IMPLEMENTED,
         Code::StoreLocked => StatusCode::SERVICE_UNAVAILABLE,
         Code::RequestInvalid => StatusCode::BAD_REQUEST,
         // A definition or an input that is refused.

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::keys::Caller;
-use super::live::Ending;
+use super::live::Begun;
 use super::problem::{Answer, Problem};
 use super::{Server, events};
 use crate::app::Opened;
@@ -34,26 +34,35 @@ pub(crate) struct Waiting {
     wait: Option<f64>,
 }
 
-/// The run as it stands, after waiting as long as the call wants; its events where the call wants those. `ending` is that
-/// of a run under way.
+/// The run as it stands, after waiting as long as the call wants; its events where the call wants those.
 pub(super) async fn answer(
     server: &Arc<Server>,
-    id: RunId,
-    ending: Option<Ending>,
+    begun: Begun,
     waiting: Waiting,
     headers: &HeaderMap,
 ) -> Answer<Response> {
+    let Begun { id, ending, heard } = begun;
     if wants_events(headers) {
-        return Ok(events::response(server.clone(), id, 0, true));
+        return Ok(match heard {
+            Some(heard) => events::heard_from(server.clone(), id, 0, true, Some(heard)),
+            None => events::response(server.clone(), id, 0, true),
+        });
     }
-    let ended = match (ending, waiting.wait.filter(|seconds| *seconds > 0.0)) {
-        (Some(ending), Some(seconds)) => {
-            let time = Duration::try_from_secs_f64(seconds).unwrap_or(WAIT).min(WAIT);
-            // If it takes longer, the run goes on.
-            tokio::time::timeout(time, ending.wait()).await.ok().flatten()
-        }
-        _ => None,
-    };
+    let mut ended = None;
+    if let Some(seconds) = waiting.wait.filter(|seconds| *seconds > 0.0) {
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or(WAIT).min(WAIT);
+        let end = async {
+            match ending {
+                Some(ending) => ending.wait().await,
+                None => {
+                    server.wait(id).await;
+                    None
+                }
+            }
+        };
+        // If it takes longer, the run goes on.
+        ended = tokio::time::timeout(time, end).await.ok().flatten();
+    }
     let (status, shown) = match ended {
         Some(ended) => {
             let outcome = &ended.outcome;

@@ -39,6 +39,12 @@ pub(crate) struct Filter {
     /// Those of workflows with this name.
     #[serde(default)]
     name: Option<String>,
+    /// Those of the workflow with this id.
+    #[serde(default)]
+    workflow: Option<String>,
+    /// Those of workflows in this format.
+    #[serde(default)]
+    format: Option<String>,
     /// What `next` of the page before said.
     #[serde(default)]
     cursor: Option<String>,
@@ -59,6 +65,8 @@ pub(crate) struct Runs {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RunItem {
     run_id: String,
+    /// The id of its workflow, where it has one.
+    workflow: Option<String>,
     name: String,
     format: String,
     status: String,
@@ -89,14 +97,23 @@ pub(crate) async fn list(
     if let Some(status) = filter.status.as_deref().filter(|status| Status::parse(status).is_none()) {
         return Err(Problem::new(Code::RequestInvalid, format!("there is no status {status:?}")));
     }
-    let wanted =
-        RunFilter { holder: caller.user.clone(), status: filter.status, name: filter.name, before, limit: limit + 1 };
+    let wanted = RunFilter {
+        holder: caller.user.clone(),
+        status: filter.status,
+        name: filter.name,
+        workflow: filter.workflow,
+        format: filter.format,
+        before,
+        limit: limit + 1,
+        offset: 0,
+    };
     let mut rows = super::blocking(move || server.app.store.runs_of(&wanted)).await??;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
     let item = |row: RunRow| RunItem {
         run_id: row.id.to_string(),
+        workflow: row.workflow,
         name: row.name,
         format: row.format,
         status: row.status,
@@ -114,6 +131,28 @@ pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id
     caller.may(Scope::Read)?;
     let opened = open(&server, &caller, &id).await?;
     Ok(Json(summary(&server, &opened).await?.1))
+}
+
+/// What following a run's record again led to.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Replayed {
+    /// Events that were the same.
+    events: usize,
+    status: &'static str,
+}
+
+/// Follows a run's record again, without performing anything, and checks that it leads to the same events.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", operation_id = "replay_run", security(("key" = ["read"])), params(("id" = String, Path)),
+    responses((status = 200, description = "It does", body = Replayed), (status = 404, description = "There is none, or it is another's"), (status = 409, description = "It does not")))]
+pub(crate) async fn replay(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+) -> Answer<Json<Replayed>> {
+    caller.may(Scope::Read)?;
+    let opened = open(&server, &caller, &id).await?;
+    let outcome = server.app.engine_of(&opened)?.replay(opened.records.clone(), opened.plan.clone()).await?;
+    Ok(Json(Replayed { events: outcome.records.len(), status: outcome.state.status.name() }))
 }
 
 /// From where events are sent.

@@ -1,4 +1,4 @@
-//! Starting runs: `POST /api/v1/runs`.
+//! Starting runs: `POST /api/v1/runs`, and what every other route that starts one shares.
 
 // The macros that describe routes write out more of a path than is needed.
 #![allow(unused_qualifications)]
@@ -11,23 +11,24 @@ use axum::response::Response;
 use flowloom_core::code::Code;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
+use flowloom_runtime::Start;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_runtime::{Run, Start};
 use flowloom_store::Started;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::Server;
 use super::body::Body;
+use super::catalog::Definition;
 use super::keys::{Caller, Scope};
-use super::params::Params;
+use super::live::Begun;
 use super::problem::{Answer, Problem};
 use super::run::{Waiting, answer, wants_events};
 use super::shown::Shown;
-use super::{Server, events};
 use crate::inputs;
+use crate::server::params::Params;
 
 /// What is run.
 #[derive(Deserialize, ToSchema)]
@@ -65,66 +66,95 @@ pub(crate) async fn start(
     headers: HeaderMap,
     Body(new, text): Body<NewRun>,
 ) -> Answer<Response> {
+    let call = Call { server: &server, owner: admit(&server, &caller, new.user.clone())?, headers: &headers };
+    let run = call.once(&text, async |id| {
+        let definition = call.definition(&new.workflow).await?;
+        let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
+        let starting = Starting { inputs, agent: new.agent, budget: new.budget, keep: None };
+        call.begin(&definition, starting, id).await
+    });
+    answer(&server, run.await?, waiting, &headers).await
+}
+
+/// Whether the caller may start a run now, and whose it is.
+pub(super) fn admit(server: &Server, caller: &Caller, user: Option<String>) -> Answer<String> {
     caller.may(Scope::Run)?;
     server.live.admit()?;
-    let owner = match (&caller.user, new.user.clone()) {
-        (Some(user), Some(other)) if *user != other => return Err(Problem::not_there("user", &other)),
-        (Some(user), _) => user.clone(),
-        (None, other) => other.unwrap_or_else(|| "local".to_owned()),
-    };
-    let id = match headers.get("idempotency-key") {
-        None => None,
-        Some(key) => Some(once(&server, &owner, key.to_str().unwrap_or_default(), &text).await?),
-    };
-    let id = match id {
-        // Started before by the same call.
-        Some(id) if matches!(server.app.store.run(id), Ok(Some(_))) => id,
-        id => {
-            let (run, plan) = begin(&server, new, owner, id).await?;
-            let id = run.id();
-            // Heard before it begins, so that no text is missed.
-            let heard = wants_events(&headers).then(|| run.subscribe());
-            let ending = server.live.drive(run, plan).await;
-            return match heard {
-                Some(heard) => Ok(events::heard_from(server, id, 0, true, Some(heard))),
-                None => answer(&server, id, Some(ending), waiting, &headers).await,
-            };
+    caller.acts_for(user)
+}
+
+/// A call that starts a run.
+pub(super) struct Call<'a> {
+    pub(super) server: &'a Arc<Server>,
+    /// Whose run it is.
+    pub(super) owner: String,
+    pub(super) headers: &'a HeaderMap,
+}
+
+/// With what a definition is started.
+pub(super) struct Starting {
+    pub(super) inputs: Value,
+    /// The agent on whose behalf it runs.
+    pub(super) agent: Option<String>,
+    /// Bounds, as `--budget` takes them.
+    pub(super) budget: Option<String>,
+    /// Under which key the conversation is kept.
+    pub(super) keep: Option<String>,
+}
+
+impl Call<'_> {
+    /// The run that `begin` starts, or that the same call has started before under its Idempotency-Key. `request` is
+    /// what makes it the same call.
+    pub(super) async fn once(
+        &self,
+        request: &str,
+        begin: impl AsyncFnOnce(Option<RunId>) -> Answer<Begun>,
+    ) -> Answer<Begun> {
+        let Some(key) = self.headers.get("idempotency-key") else { return begin(None).await };
+        let key = key.to_str().unwrap_or_default();
+        let request = Hash::of(request.as_bytes()).to_string();
+        let id = RunId(uuid::Uuid::now_v7());
+        let store = &self.server.app.store;
+        match store.start_once((&self.owner, key), &request, id, SystemClock.now_ms()).await? {
+            Started::Run(id) if matches!(store.run(id), Ok(Some(_))) => Ok(self.server.live.again(id)),
+            Started::Run(id) => begin(Some(id)).await,
+            Started::Other => Err(Problem::new(Code::KeyReused, "this Idempotency-Key was used for another call")),
         }
-    };
-    answer(&server, id, server.live.ending(id), waiting, &headers).await
-}
-
-/// The run of an Idempotency-Key.
-async fn once(server: &Server, owner: &str, key: &str, text: &str) -> Answer<RunId> {
-    let request = Hash::of(text.as_bytes()).to_string();
-    let id = RunId(uuid::Uuid::now_v7());
-    match server.app.store.start_once((owner, key), &request, id, SystemClock.now_ms()).await? {
-        Started::Run(id) => Ok(id),
-        Started::Other => Err(Problem::new(Code::KeyReused, "this Idempotency-Key was used for another call")),
     }
-}
 
-/// The run that a call asks for, ready to be driven.
-async fn begin(server: &Arc<Server>, new: NewRun, owner: String, id: Option<RunId>) -> Answer<(Run, Arc<Plan>)> {
-    let definition = super::catalog::find(server, &new.workflow).await?;
-    let Some(prepared) = definition.ready(&server.catalog).await? else {
-        let message = format!("the workflow {} has errors", definition.id);
-        return Err(Problem::new(Code::StepRefused, message).with_errors(definition.problems.clone()));
-    };
-    let mut limits = server.app.config.limits.within(&prepared.plan.limits);
-    if let Some(budget) = &new.budget {
-        inputs::budget(budget, &mut limits).map_err(|failure| Problem::from(failure.error))?;
+    /// The definition that is meant.
+    pub(super) async fn definition(&self, id: &str) -> Answer<Arc<Definition>> {
+        if let Some(at_hand) = self.server.catalog.at_hand(id) {
+            return Ok(at_hand);
+        }
+        let (server, name, owner) = (self.server.clone(), id.to_owned(), self.owner.clone());
+        let found = super::blocking(move || server.catalog.find(&owner, &name)).await??;
+        found.ok_or_else(|| Problem::not_there("workflow", id))
     }
-    let start = Start {
-        plan: prepared.plan.clone(),
-        bundle: prepared.keep(&server.app),
-        inputs: new.inputs.unwrap_or_else(|| Map::new().into()),
-        owner,
-        agent: new.agent,
-        limits,
-        depth: 0,
-        keep: None,
-        id,
-    };
-    Ok((prepared.engine.start(start)?, prepared.plan.clone()))
+
+    /// Starts a run of a definition.
+    pub(super) async fn begin(&self, definition: &Definition, starting: Starting, id: Option<RunId>) -> Answer<Begun> {
+        let server = self.server;
+        let Some(prepared) = definition.ready(&server.catalog).await? else {
+            let message = format!("the workflow {} has errors", definition.id);
+            return Err(Problem::new(Code::StepRefused, message).with_errors(definition.problems.clone()));
+        };
+        let mut limits = server.app.config.limits.within(&prepared.plan.limits);
+        if let Some(budget) = &starting.budget {
+            inputs::budget(budget, &mut limits).map_err(|failure| Problem::from(failure.error))?;
+        }
+        let run = prepared.engine.start(Start {
+            plan: prepared.plan.clone(),
+            bundle: prepared.keep(&server.app),
+            inputs: starting.inputs,
+            owner: self.owner.clone(),
+            agent: starting.agent,
+            limits,
+            depth: 0,
+            workflow: Some(definition.id.clone()),
+            keep: starting.keep,
+            id,
+        })?;
+        Ok(server.live.begin(run, prepared.plan.clone(), wants_events(self.headers)).await)
+    }
 }

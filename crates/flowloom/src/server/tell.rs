@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 use super::Server;
 use super::body::Body;
 use super::keys::{Caller, Scope};
-use super::live::Ending;
+use super::live::{Begun, Ending};
 use super::params::{At, Params};
 use super::problem::{Answer, Problem};
 use super::run::{Waiting, answer, open};
@@ -62,8 +62,8 @@ impl Call {
     }
 
     /// The run as it stands then.
-    async fn answer(self, run: RunId, ending: Option<Ending>, waiting: Waiting) -> Answer<Response> {
-        answer(&self.server, run, ending, waiting, &self.headers).await
+    async fn answer(self, begun: Begun, waiting: Waiting) -> Answer<Response> {
+        answer(&self.server, begun, waiting, &self.headers).await
     }
 }
 
@@ -88,9 +88,8 @@ pub(crate) async fn cancel(call: Call, Params(waiting): Params<Waiting>) -> Answ
         (status = 409, description = "There is nothing to do, or it is uncertain")))]
 pub(crate) async fn resume(call: Call, Params(waiting): Params<Waiting>) -> Answer<Response> {
     let opened = call.open().await?;
-    let run = opened.id;
-    let ending = go_on(&call.server, opened).await?;
-    call.answer(run, ending, waiting).await
+    let begun = go_on(&call.server, opened).await?;
+    call.answer(begun, waiting).await
 }
 
 /// An answer to a question of a run.
@@ -199,7 +198,7 @@ async fn tell(call: Call, waiting: Waiting, wish: impl FnOnce(&RunState) -> Answ
     }
     let wish = wish(&state)?;
     let (server, run) = (&call.server, opened.id);
-    let mut ending = server.live.ending(run);
+    let mut begun = server.live.again(run);
     let left = match server.live.control(run) {
         Some(control) => control.wish(wish).err(),
         None => Some(wish),
@@ -207,20 +206,35 @@ async fn tell(call: Call, waiting: Waiting, wish: impl FnOnce(&RunState) -> Answ
     if let Some(wish) = left {
         // It may be in its last moments here.
         server.live.wait(run).await;
-        server.app.engine_of(&opened)?.post(run, wish).await?;
-        ending = go_on(server, opened).await?;
+        match server.app.engine_of(&opened)?.post(run, wish.clone()).await {
+            Ok(()) => begun = go_on(server, opened).await?,
+            // Another process drives it, and will look.
+            Err(error) if error.code == Code::RunOwned => server.app.store.leave_wish(run, wish).await?,
+            Err(error) => return Err(error.into()),
+        }
     }
-    call.answer(run, ending, waiting).await
+    call.answer(begun, waiting).await
 }
 
-/// Drives a run from where its journal stands, unless that is being done; tells when it ends.
-pub(crate) async fn go_on(server: &Arc<Server>, opened: Opened) -> Answer<Option<Ending>> {
-    let state = opened.state();
-    if let Some(ending) = server.live.ending(opened.id) {
-        return Ok(Some(ending));
+/// Drives a run from where its journal stands, unless that is being done.
+pub(crate) async fn go_on(server: &Arc<Server>, opened: Opened) -> Answer<Begun> {
+    let id = opened.id;
+    match drive(server, opened).await {
+        // Another process does it.
+        Err(error) if error.code == Code::RunOwned => Ok(Begun { id, ending: None, heard: None }),
+        ending => Ok(Begun { id, ending: ending?, heard: None }),
     }
-    if state.status.is_final() {
-        return Ok(None);
+}
+
+/// The same for a run whose record is still to be read; `RunOwned` if another process drives it.
+pub(crate) async fn resume_run(server: &Arc<Server>, id: RunId) -> Result<(), StepError> {
+    drive(server, server.app.open_id(id).await?).await.map(|_| ())
+}
+
+async fn drive(server: &Arc<Server>, opened: Opened) -> Result<Option<Ending>, StepError> {
+    let ending = server.live.ending(opened.id);
+    if ending.is_some() || opened.state().status.is_final() {
+        return Ok(ending);
     }
     let plan = opened.plan.clone();
     let engine = server.app.engine_of(&opened)?;

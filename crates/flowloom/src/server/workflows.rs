@@ -10,9 +10,10 @@ use utoipa::ToSchema;
 
 use super::Server;
 use super::catalog::Definition;
+use super::definitions::Whose;
 use super::keys::{Caller, Scope};
-use super::params::At;
-use super::problem::Answer;
+use super::problem::{Answer, Document, Problem};
+use crate::server::params::{At, Params};
 
 /// A definition that can be run.
 #[derive(Serialize, ToSchema)]
@@ -23,15 +24,21 @@ pub(crate) struct Workflow {
     description: String,
     /// `flow`, `steps`, `pipeline`, `graph` or `markdown`.
     format: &'static str,
-    /// Its file in the served folder.
-    file: String,
+    /// Its file in the served folder, if it lies there.
+    file: Option<String>,
+    /// Who put it into the store, if it is kept there: `api`, `sync` or `function`.
+    origin: Option<&'static str>,
+    /// Counts the contents it has had in the store, from 1.
+    version: Option<u32>,
+    /// Hash of its content in the store.
+    hash: Option<String>,
     /// Whether `check` finds an error in it, so that it cannot be run.
     is_refused: bool,
     /// What it can be given.
     inputs: Vec<Input>,
     /// What `check` says of it.
     #[schema(value_type = Vec<Object>)]
-    problems: Vec<serde_json::Value>,
+    pub(super) problems: Vec<serde_json::Value>,
 }
 
 /// What a definition can be given.
@@ -54,35 +61,46 @@ pub(crate) struct Workflows {
 }
 
 /// What can be run.
-#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows",
-    security(("key" = ["read"])), responses((status = 200, description = "All of them", body = Workflows)))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Workflows>> {
+#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows", security(("key" = ["read"])), params(Whose), responses((status = 200, body = Workflows)))]
+pub(crate) async fn list(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Params(whose): Params<Whose>,
+) -> Answer<Json<Workflows>> {
     caller.may(Scope::Read)?;
-    let items = super::blocking(move || server.catalog.list()).await?;
+    let holder = caller.acts_for(whose.user)?;
+    let items = super::blocking(move || server.catalog.list(&holder)).await??;
     Ok(Json(Workflows { items: items.iter().map(|definition| shown(definition)).collect() }))
 }
 
 /// One definition.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", operation_id = "get_workflow",
-    params(("id" = String, Path)), security(("key" = ["read"])),
-    responses((status = 200, description = "The definition", body = Workflow), (status = 404, description = "There is none, or it is another's")))]
+#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", operation_id = "get_workflow", security(("key" = ["read"])), params(("id" = String, Path), Whose),
+    responses((status = 200, body = Workflow), (status = 404, body = Document)))]
 pub(crate) async fn get(
     State(server): State<Arc<Server>>,
     caller: Caller,
     At(id): At<String>,
+    Params(whose): Params<Whose>,
 ) -> Answer<Json<Workflow>> {
     caller.may(Scope::Read)?;
-    Ok(Json(shown(&*super::catalog::find(&server, &id).await?)))
+    let holder = caller.acts_for(whose.user)?;
+    let wanted = id.clone();
+    let found = super::blocking(move || server.catalog.find(&holder, &wanted)).await??;
+    found.map(|definition| Json(shown(&definition))).ok_or_else(|| Problem::not_there("workflow", &id))
 }
 
-fn shown(definition: &Definition) -> Workflow {
+pub(super) fn shown(definition: &Definition) -> Workflow {
+    let row = definition.row();
     let plan = definition.prepared.as_ref().map(|prepared| &prepared.plan);
     Workflow {
         id: definition.id.clone(),
         name: plan.map(|plan| plan.name.clone()).unwrap_or_default(),
         description: plan.map(|plan| plan.description.clone()).unwrap_or_default(),
         format: definition.format.name(),
-        file: definition.file.clone(),
+        file: definition.file().map(str::to_owned),
+        origin: row.map(|row| row.origin.name()),
+        version: row.map(|row| row.version),
+        hash: row.map(|row| row.hash.clone()),
         is_refused: definition.is_refused,
         inputs: plan.map(|plan| inputs(&plan.inputs)).unwrap_or_default(),
         problems: definition.problems.clone(),

@@ -1,6 +1,7 @@
 //! The agents of a graph: from the file itself, or from folders `agents/NAME/` with `systemPrompt.md` and
 //! `jsonSchema.json` beside it, or from folders of the same shape that the configuration names.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
@@ -12,6 +13,8 @@ use flowloom_core::request::ToolDeclaration;
 use flowloom_core::template::{Data, Part, Ref, Template};
 use flowloom_core::value::Value;
 
+use super::TOOLS;
+use crate::reader::beside_file;
 use crate::servers::tool_name;
 use crate::{Problems, Sources};
 
@@ -27,12 +30,21 @@ pub(super) struct Agent {
 /// Every agent that is known.
 pub(super) struct Agents<'a> {
     list: Vec<Agent>,
+    file: &'a str,
+    /// Files of tools that agents name and that are not there.
+    missing: Vec<String>,
     sources: &'a Sources,
 }
 
 impl<'s> Agents<'s> {
-    pub(super) fn load(file: &str, root: &Node, sources: &'s Sources, problems: &mut Problems) -> Agents<'s> {
-        let mut agents = Agents { list: Vec::new(), sources };
+    pub(super) fn load(
+        file: &'s str,
+        root: &Node,
+        sources: &'s Sources,
+        problems: &mut Problems,
+        needs: &mut Vec<String>,
+    ) -> Agents<'s> {
+        let mut agents = Agents { list: Vec::new(), file, missing: Vec::new(), sources };
         let embedded = root.get("agents").or_else(|| root.get("workflow")?.get("agents"));
         for node in embedded.and_then(Node::items).unwrap_or_default() {
             agents.add(&node.to_value(), None, None, node.span, problems);
@@ -53,6 +65,7 @@ impl<'s> Agents<'s> {
                 }
             }
         }
+        needs.append(&mut agents.missing);
         agents
     }
 
@@ -73,7 +86,11 @@ impl<'s> Agents<'s> {
         let tools = value.get("tools").and_then(Value::as_list).unwrap_or_default();
         let prompt = prompt.or_else(|| text(&["systemPrompt", "system_prompt"])).unwrap_or_default();
         let model = text(&["model", "llmModelId", "llm_model_id"]);
-        let tools = tools.iter().filter_map(|tool| self.tool(tool, span, problems)).collect();
+        let tools = tools.iter().filter_map(|tool| {
+            let record = self.record(tool, span, problems)?;
+            self.tool(&record, span, problems)
+        });
+        let tools = tools.collect();
         if let Some(name) = name.filter(|name| *name != id) {
             let alias = Agent { id: name, prompt: prompt.clone(), model: model.clone(), tools };
             self.list.push(Agent { id, ..alias.clone() });
@@ -81,6 +98,29 @@ impl<'s> Agents<'s> {
             return;
         }
         self.list.push(Agent { id, prompt, model, tools });
+    }
+
+    /// The record of a tool. One that is only named, as text or by its `toolId`, stands in `tools/ID.json`; `None` if that
+    /// is not there.
+    fn record<'t>(&mut self, tool: &'t Value, span: Span, problems: &mut Problems) -> Option<Cow<'t, Value>> {
+        let is_whole = ["function", "name", "tool_name"].iter().any(|key| tool.get(key).is_some());
+        let named = tool.as_str().or_else(|| tool.get("toolId").or_else(|| tool.get("tool_id"))?.as_str());
+        let Some(id) = named.filter(|_| !is_whole) else { return Some(Cow::Borrowed(tool)) };
+        let path = beside_file(self.file, &format!("{TOOLS}{id}.json"));
+        let Some(bytes) = self.sources.files.get(&path) else {
+            let message = format!("the tool {id} does not exist");
+            problems.error(Code::MissingKey, span, message).help =
+                Some(format!("put its record into {TOOLS}{id}.json"));
+            self.missing.push(path);
+            return None;
+        };
+        match parse_value(&String::from_utf8_lossy(bytes)) {
+            Ok(value) => Some(Cow::Owned(value)),
+            Err(error) => {
+                problems.error(Code::JsonSyntax, Span::default(), format!("{path}: {}", error.message));
+                None
+            }
+        }
     }
 
     /// A tool; older records wrap what a model sees once more.

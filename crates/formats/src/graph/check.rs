@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::diagnostic::{Span, did_you_mean};
 
 use super::agents::Agents;
 use super::{AGENTS, Condition, Graph, GraphNode, NodeType};
@@ -33,16 +33,11 @@ fn unique(graph: &Graph<'_>, problems: &mut Problems) {
 }
 
 fn agent(node: &GraphNode<'_>, agents: &Agents<'_>, problems: &mut Problems) {
-    let Some((id, span)) = node.agent else {
-        if node.kind == NodeType::Agent {
-            let message = format!("the node {} has no agent", node.name);
-            problems.error(Code::UnknownAgent, node.span, message).help = Some("give it an \"agentId\"".into());
-        }
-        return;
-    };
-    if agents.get(id).is_some() || node.kind != NodeType::Agent {
-        return;
+    if node.agent.is_none() && node.kind == NodeType::Agent {
+        let message = format!("the node {} has no agent", node.name);
+        problems.error(Code::UnknownAgent, node.span, message).help = Some("give it an \"agentId\"".into());
     }
+    let Some((id, span)) = missing_agent(node, agents) else { return };
     let message = format!("the agent {id} of the node {} does not exist", node.name);
     let place =
         format!("put it into {AGENTS}NAME/ (systemPrompt.md and jsonSchema.json) or into \"agents\" of this file");
@@ -56,6 +51,11 @@ fn agent(node: &GraphNode<'_>, agents: &Agents<'_>, problems: &mut Problems) {
         Some(meant) => format!("did you mean {meant:?}? or {place}"),
         None => place,
     });
+}
+
+/// The agent that a node names, if there is none of this name, and where it is named.
+pub(super) fn missing_agent<'a>(node: &GraphNode<'a>, agents: &Agents<'_>) -> Option<(&'a str, Span)> {
+    node.agent.filter(|(id, _)| node.kind == NodeType::Agent && agents.get(id).is_none())
 }
 
 /// Conditions of a node's edges must tell them apart.

@@ -19,7 +19,7 @@ use flowloom_core::render::Style;
 use flowloom_core::template::{Missing, TextRules};
 use flowloom_core::value::Map;
 
-use crate::reader::{Fields, Source, read_json};
+use crate::reader::{Fields, Source, beside_file, read_json};
 use crate::{Problems, Sources};
 use agents::Agents;
 
@@ -42,6 +42,9 @@ pub(crate) use tables::is_table;
 
 /// The folder beside a graph that has its agents.
 pub const AGENTS: &str = "agents/";
+
+/// The folder beside a graph that has the tools which several agents share.
+pub const TOOLS: &str = "tools/";
 
 /// The file that stands for a graph whose tables are CSV.
 pub const TABLE: &str = "system_agent_workflow.csv";
@@ -113,9 +116,9 @@ pub(crate) fn compile(
         Some(gathered) => gathered,
         None => node,
     };
-    let agents = Agents::load(file, &node, sources, problems);
+    let agents = Agents::load(file, &node, sources, problems, needs);
     let inner = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
-    Compiler { problems, agents, is_lenient: sources.is_lenient }.workflow(inner, file)
+    Compiler { problems, agents, is_lenient: sources.is_lenient, needs }.workflow(inner, file)
 }
 
 struct Compiler<'a> {
@@ -123,6 +126,8 @@ struct Compiler<'a> {
     agents: Agents<'a>,
     /// Whether edges that lead nowhere are left out with a warning.
     is_lenient: bool,
+    /// Files of agents that are named and not there.
+    needs: &'a mut Vec<String>,
 }
 
 impl Compiler<'_> {
@@ -139,6 +144,9 @@ impl Compiler<'_> {
         let entry = self.entry(&fields, &nodes, span);
         let graph = Graph { nodes, edges, entry: entry.unwrap_or_default(), is_conversational };
         check::check(&graph, &self.agents, self.problems);
+        let missing = graph.nodes.iter().filter_map(|node| check::missing_agent(node, &self.agents));
+        let place = |agent: &str| beside_file(file, &format!("{AGENTS}{agent}/jsonSchema.json"));
+        self.needs.extend(missing.map(|(agent, _)| place(agent)));
         if self.problems.has_errors() || graph.nodes.is_empty() {
             return None;
         }

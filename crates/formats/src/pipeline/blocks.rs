@@ -20,6 +20,11 @@ const BUILT_IN: &str = include_str!("built_in.json");
 /// The field whose presence in an output means failure.
 const FAILURE: &str = "error";
 
+/// The blocks that every pipeline can use, as definitions.
+pub fn built_in() -> Vec<Value> {
+    parse_value(BUILT_IN).unwrap_or_default().as_list().unwrap_or_default().to_vec()
+}
+
 /// Blocks by id.
 pub(super) struct Blocks {
     map: BTreeMap<String, Definition>,
@@ -36,8 +41,7 @@ impl Blocks {
     /// Gathers blocks: the file's own hide those of the folder, which hide the built-in ones.
     pub(super) fn load(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> Blocks {
         let mut blocks = Blocks { map: BTreeMap::new() };
-        let built_in = parse_value(BUILT_IN).unwrap_or_default();
-        built_in.as_list().unwrap_or_default().iter().for_each(|block| blocks.add(block.clone()));
+        built_in().into_iter().for_each(|block| blocks.add(block));
         for (path, bytes) in &sources.files {
             if path != file && is_block_file(path) {
                 blocks.add_file(path, &String::from_utf8_lossy(bytes), problems);
@@ -106,10 +110,13 @@ fn check(block: &Value, span: Span, problems: &mut Problems) {
     let lacks = match kind {
         "python" => text("source_code").is_none().then_some("source_code"),
         "llm" => text("prompt_template").is_none().then_some("prompt_template"),
+        "function" => text("function_id").is_none().then_some("function_id"),
         other => {
-            let message = format!("the block {id} has the execution_type {other:?}; there are \"python\" and \"llm\"");
+            let message = format!(
+                "the block {id} has the execution_type {other:?}; there are \"python\", \"llm\" and \"function\""
+            );
             problems.error(Code::BlockIncomplete, span, message).help =
-                Some("write it in Python, or as a prompt".into());
+                Some("write it in Python, as a prompt, or name a function".into());
             return;
         }
     };
@@ -134,6 +141,11 @@ impl Definition {
         self.text("category") == "trigger"
     }
 
+    /// The function that it calls, if it is no code of its own.
+    pub(super) fn function(&self) -> Option<&str> {
+        (self.text("execution_type") == "function" && !self.is_trigger()).then(|| self.text("function_id"))
+    }
+
     /// Inputs that a node must give.
     pub(super) fn required_inputs(&self) -> Vec<String> {
         let Some(schema) = self.schema("input_schema") else { return Vec::new() };
@@ -153,6 +165,7 @@ impl Definition {
     pub(super) fn step(&self, inputs: Data) -> Block {
         let code = match self.text("execution_type") {
             "llm" => BlockCode::Prompt(Box::new(self.prompt())),
+            "function" => BlockCode::Function(self.text("function_id").into()),
             _ => {
                 let source = self.text("source_code");
                 // What it sends may have arrived when a crash hits; what it only reads can be read again.

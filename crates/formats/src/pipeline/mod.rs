@@ -20,11 +20,12 @@ use flowloom_core::render::Style;
 use flowloom_core::template::{Data, Missing, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 
-use crate::reader::{Fields, Source, read_json};
+use crate::reader::{Fields, Source, beside_file, read_json};
 use crate::{Problems, Sources};
 use blocks::{Blocks, Definition};
 
-pub use present::{order, present};
+pub use blocks::built_in;
+pub use present::{node_results, order, present};
 
 /// How values become text in a pipeline: as in Python; what has no value is `null`, or nothing within text.
 pub const RULES: TextRules =
@@ -53,17 +54,26 @@ const KEYS: [&str; 13] = [
 ];
 
 /// Compiles a pipeline.
-pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+pub(crate) fn compile(
+    source: Source<'_>,
+    sources: &Sources,
+    problems: &mut Problems,
+    needs: &mut Vec<String>,
+) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let inner = ["pipeline", "pipeline_json", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
     let blocks = Blocks::load(file, &node, sources, problems);
-    Compiler { problems, blocks }.pipeline(inner, file)
+    Compiler { problems, blocks, sources, file, needs }.pipeline(inner)
 }
 
 struct Compiler<'a> {
     problems: &'a mut Problems,
     blocks: Blocks,
+    sources: &'a Sources,
+    file: &'a str,
+    /// Files of blocks that are named and not there.
+    needs: &'a mut Vec<String>,
 }
 
 /// A node as it is written.
@@ -75,7 +85,7 @@ struct Row<'a> {
 }
 
 impl Compiler<'_> {
-    fn pipeline(mut self, node: &Node, file: &str) -> Option<Plan> {
+    fn pipeline(mut self, node: &Node) -> Option<Plan> {
         let fields = Fields::of(node, "a pipeline", self.problems)?;
         fields.known(&KEYS, self.problems);
         let id = fields.text("id", self.problems).map(|(id, _)| id.to_owned());
@@ -96,6 +106,8 @@ impl Compiler<'_> {
         if self.problems.has_errors() {
             return None;
         }
+        let called = rows.iter().filter_map(|row| Some((row.block.as_ref()?.function()?.into(), row.span)));
+        let functions = called.collect();
         let mut siblings = Siblings::default();
         let nodes = rows.iter().zip(needs).map(|(row, needs)| node_of(row, needs, &mut siblings)).collect();
         let dag = Step { span, ..Step::new(Key::nth("nodes", 1), Kind::Dag(Dag { nodes, fails: true })) };
@@ -114,13 +126,13 @@ impl Compiler<'_> {
         let root = Kind::Sequence(steps);
         Some(Plan {
             format: Format::Pipeline,
-            name: name.or_else(|| id.clone()).unwrap_or_else(|| file.to_owned()),
+            name: name.or_else(|| id.clone()).unwrap_or_else(|| self.file.to_owned()),
             id,
             description: prompt.unwrap_or_default(),
             inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
             text: RULES,
             limits: Limits::default(),
-            functions: Vec::new(),
+            functions,
             thread: None,
             root: Step::new(Key::nth("pipeline", 1), root),
         })
@@ -147,6 +159,9 @@ impl Compiler<'_> {
                 inputs.push((key.clone(), data, value.span));
             }
         }
+        if let Some(function) = block.as_ref().and_then(Definition::function) {
+            self.function(function, span);
+        }
         if let Some(block) = &block {
             self.given(block, &inputs, id, node.span);
         }
@@ -157,6 +172,7 @@ impl Compiler<'_> {
     fn block(&mut self, id: &str, span: Span) -> Option<Definition> {
         let found = self.blocks.get(id).cloned();
         if found.is_none() {
+            self.needs.push(beside_file(self.file, &format!("{BLOCKS}{id}.json")));
             let diagnostic = self.problems.error(Code::UnknownBlockId, span, format!("there is no block {id:?}"));
             diagnostic.help = Some(match did_you_mean(id, self.blocks.ids()) {
                 Some(meant) => format!("did you mean {meant:?}?"),
@@ -164,6 +180,22 @@ impl Compiler<'_> {
             });
         }
         found
+    }
+
+    /// The function of a block must exist.
+    fn function(&mut self, id: &str, span: Span) {
+        let own = self.sources.functions.iter().map(String::as_str);
+        let mut known = crate::steps::BUILT_IN.iter().copied().chain(own).collect::<Vec<_>>();
+        // These are steps of a list, and nothing that is called.
+        known.retain(|name| !["agent::chat", "memory::get", "memory::set", "human::ask"].contains(name));
+        if known.contains(&id) || self.sources.server_of(id).is_some() {
+            return;
+        }
+        let message = format!("there is no function {id:?} that a block can call");
+        self.problems.error(Code::UnknownFunction, span, message).help = Some(match did_you_mean(id, known) {
+            Some(meant) => format!("did you mean {meant:?}?"),
+            None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
+        });
     }
 
     /// Required inputs of the block must be there, unless they have a default.

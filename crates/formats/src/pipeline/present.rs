@@ -46,6 +46,29 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     Presented { result, output: last }
 }
 
+/// What became of each node, in the order of the log: `{id, node_id, status, output_data, error, finished_at}`, with
+/// `finished_at` in milliseconds since 1970. A node that has not come to an end is left out.
+pub fn node_results(plan: &Plan, state: &RunState) -> Vec<Value> {
+    let Some((dag, place)) = dag(plan) else { return Vec::new() };
+    let is_skipped = |index| at(dag, index, &place, state).is_some_and(|step| step.phase == Phase::Skipped);
+    let mut results = Vec::new();
+    for index in order(dag, is_skipped) {
+        let (node, step) = (&dag.nodes[index].step, at(dag, index, &place, state));
+        let Some(told) = told(node, step) else { continue };
+        let error = told.get("error").cloned();
+        let finished = step.and_then(|step| step.finished_at);
+        results.push(Value::map([
+            ("id", Value::from(results.len() as i64 + 1)),
+            ("node_id", node.title.as_str().into()),
+            ("status", if error.is_some() { "failed" } else { "completed" }.into()),
+            ("output_data", if error.is_some() { Value::Null } else { told }),
+            ("error", error.unwrap_or_default()),
+            ("finished_at", finished.map_or(Value::Null, |at| (at as i64).into())),
+        ]));
+    }
+    results
+}
+
 fn dag(plan: &Plan) -> Option<(&Dag, Path)> {
     let Kind::Sequence(steps) = &plan.root.kind else { return None };
     steps.iter().find_map(|step| match &step.kind {

@@ -9,7 +9,7 @@ use flowloom_core::template::{Data, Template};
 use super::Compiler;
 
 /// Functions that every installation has; the first four are steps of their own, the others are called.
-pub const BUILT_IN: [&str; 12] = [
+pub const BUILT_IN: [&str; 13] = [
     "agent::chat",
     "memory::get",
     "memory::set",
@@ -22,6 +22,7 @@ pub const BUILT_IN: [&str; 12] = [
     "workflow::run",
     "workflow::list",
     "workflow::runs",
+    "notify::push",
 ];
 
 impl Compiler<'_> {

@@ -17,6 +17,14 @@ pub struct Bounds {
     pub offset: i64,
 }
 
+impl Bounds {
+    /// Which of `total` entries are on the page.
+    pub fn range(self, total: u64) -> std::ops::Range<u64> {
+        let start = total.min(self.offset.unsigned_abs());
+        start..total.min(start.saturating_add(self.limit.unsigned_abs()))
+    }
+}
+
 /// Reads a page's bounds as JavaScript reads numbers: text is accepted, and what is out of range is moved into it.
 pub fn bounds(limit: Option<&Value>, offset: Option<&Value>) -> Bounds {
     let number = |value: Option<&Value>| {
@@ -30,15 +38,11 @@ pub fn bounds(limit: Option<&Value>, offset: Option<&Value>) -> Bounds {
     }
 }
 
-/// The page of the runs of one workflow; `runs` are keys with records. `total` counts the runs of that workflow.
-pub fn page(runs: &[(String, Value)], workflow: &str, bounds: Bounds) -> Value {
-    let matching: Vec<_> =
-        runs.iter().filter(|(_, run)| run.get("workflowId").and_then(Value::as_str) == Some(workflow)).collect();
-    let shown = matching.iter().skip(bounds.offset as usize).take(bounds.limit as usize);
-    let entries = shown.map(|(key, run)| Value::map([("key", Value::from(key.as_str())), ("value", run.clone())]));
+/// One page of the runs of a workflow that has `total` of them.
+pub fn page(runs: Vec<Value>, total: u64, bounds: Bounds) -> Value {
     Value::map([
-        ("runs", Value::list(entries.collect())),
-        ("total", (matching.len() as i64).into()),
+        ("runs", Value::list(runs)),
+        ("total", (total as i64).into()),
         ("limit", bounds.limit.into()),
         ("offset", bounds.offset.into()),
     ])

@@ -231,6 +231,10 @@ impl Interpreter {
                 let memory = env.lookup("memory").cloned().unwrap_or_default();
                 Ok(Request::Python(PythonRequest { source: source.clone(), inputs, user, memory, class: *effect }))
             }
+            BlockCode::Function(function) => {
+                let payload = Payload::of(inputs.as_map().cloned().unwrap_or_default());
+                Ok(Request::Call(CallRequest { function: function.clone(), payload }))
+            }
             BlockCode::Prompt(generate) => {
                 let mut inner = env.clone();
                 inner.locals.push(("inputs".into(), inputs));

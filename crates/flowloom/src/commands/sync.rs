@@ -1,0 +1,45 @@
+//! `flowloom sync DIR`: the workflows of a folder as the database has them, set in one transaction.
+
+use serde_json::json;
+
+use crate::app::App;
+use crate::cli::{Global, SyncArgs};
+use crate::config::Config;
+use crate::definitions::sync::{self, Synced};
+use crate::failure::{Failure, Outcome};
+use crate::source::{self, Reading};
+
+pub(crate) async fn sync(global: &Global, arguments: SyncArgs) -> Outcome {
+    let config = Config::load(global)?;
+    if !arguments.folder.is_dir() {
+        return Err(Failure::usage(format!("{} is no folder", arguments.folder.display())));
+    }
+    let (items, refused) = sync::read(&arguments.folder, &Reading { config: &config, format: None, lenient: false });
+    if !refused.is_empty() {
+        refused.iter().for_each(|source| eprint!("{}", source::render(source)));
+        eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + items.len());
+        return Ok(2);
+    }
+    let app = App::open(config)?;
+    let planned = sync::plan(&app, &arguments.user, items, arguments.prune)?.map_err(|problems| {
+        let messages: Vec<&str> = problems.iter().filter_map(|problem| problem["message"].as_str()).collect();
+        Failure::usage(messages.join("; "))
+    })?;
+    let synced = sync::apply(&app, planned, arguments.dry_run).await?;
+    match global.json {
+        true => println!("{:#}", json!(synced)),
+        false => tell(&synced, arguments.dry_run),
+    }
+    Ok(0)
+}
+
+fn tell(synced: &Synced, is_dry: bool) {
+    let Synced { created, updated, unchanged, deleted } = synced;
+    for (sign, word, ids) in [("+", "created", created), ("~", "updated", updated), ("-", "deleted", deleted)] {
+        ids.iter().for_each(|id| println!("{sign} {word} {id}"));
+    }
+    let mood = if is_dry { " (nothing was changed: --dry-run)" } else { "" };
+    let counts = [("created", created), ("updated", updated), ("deleted", deleted), ("unchanged", unchanged)];
+    let counts: Vec<String> = counts.iter().map(|(word, ids)| format!("{} {word}", ids.len())).collect();
+    println!("{}{mood}", counts.join(", "));
+}

@@ -1,0 +1,184 @@
+//! Definitions that the store keeps, for the server and for `sync`: read from what a caller sends, compiled with the
+//! blocks, agents and tools that are kept beside them, and put back.
+
+pub(crate) mod sync;
+
+use std::collections::BTreeMap;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::error::StepError;
+use flowloom_core::json::parse_value;
+use flowloom_core::plan::Format;
+use flowloom_core::value::Value;
+use flowloom_formats::{compile, graph, pipeline};
+use flowloom_store::{DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, SHARED, Store};
+use serde::{Deserialize, Serialize};
+
+use crate::mcp::Offered;
+use crate::source::{self, Reading, Source};
+
+/// Characters of an id at most.
+const ID: usize = 256;
+
+/// Files of one definition at most.
+const FILES: usize = 1000;
+
+/// What is kept of a workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Content {
+    /// The file that is compiled.
+    pub(crate) entry: String,
+    /// It and what belongs to it, by paths below one folder.
+    pub(crate) files: BTreeMap<String, String>,
+    /// Its format, where it is not to be recognised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) format: Option<Format>,
+}
+
+impl Content {
+    /// A definition of one file.
+    pub(crate) fn single(entry: &str, text: String) -> Content {
+        Content { entry: entry.to_owned(), files: BTreeMap::from([(entry.to_owned(), text)]), format: None }
+    }
+
+    /// Reads what the store has.
+    pub(crate) fn parse(text: &str) -> Result<Content, StepError> {
+        serde_json::from_str(text)
+            .map_err(|error| StepError::new(Code::StoreCorrupt, format!("a definition is damaged: {error}")))
+    }
+
+    /// What the store keeps.
+    pub(crate) fn text(&self) -> Result<String, StepError> {
+        serde_json::to_string(self).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))
+    }
+
+    /// The text of the file that is compiled.
+    pub(crate) fn main(&self) -> &str {
+        self.files.get(&self.entry).map_or("", String::as_str)
+    }
+
+    /// Refuses paths that could mean something outside.
+    pub(crate) fn check(&self) -> Result<(), StepError> {
+        let refuse = |message: String| Err(StepError::new(Code::RequestInvalid, message));
+        if self.files.len() > FILES {
+            return refuse(format!("a definition has at most {FILES} files"));
+        }
+        if !self.files.contains_key(&self.entry) {
+            return refuse(format!("the entry {:?} is not among the files", self.entry));
+        }
+        let is_odd = |path: &str| path.split('/').any(|part| matches!(part, "" | "." | "..")) || path.contains('\\');
+        match self.files.keys().find(|path| is_odd(path)) {
+            Some(path) => refuse(format!("{path:?} is no path below a folder")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A workflow of the store, compiled.
+pub(crate) struct Compiled {
+    pub(crate) source: Source,
+    /// What it needed of what is kept beside it.
+    pub(crate) parts: Vec<DefinitionRow>,
+    /// The same and what it lacks, by kind and id.
+    pub(crate) uses: Vec<(Kind, String)>,
+}
+
+impl Compiled {
+    pub(crate) fn is_refused(&self) -> bool {
+        self.source.compiled.diagnostics.iter().any(Diagnostic::is_error)
+    }
+}
+
+/// Compiles a workflow for `holder`, with the parts that are theirs or everyone's.
+pub(crate) fn compile_for(
+    store: &Store,
+    reading: &Reading<'_>,
+    (holder, content): (&str, &Content),
+    offered: Offered,
+) -> Result<Compiled, StepError> {
+    let mut sources = source::sources(reading, &offered);
+    sources.files = content.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
+    let format = reading.format.or(content.format);
+    let (mut parts, mut uses) = (Vec::new(), Vec::new());
+    let compiled = loop {
+        let compiled = compile(&content.entry, &sources, format);
+        let before = sources.files.len();
+        for path in &compiled.needs {
+            let Some((kind, id)) = part(path).filter(|part| !uses.contains(part)) else { continue };
+            if let Some(row) = find(store, holder, kind, &id)? {
+                sources.files.insert(path.clone(), row.content.clone().into_bytes());
+                parts.push(row);
+            }
+            uses.push((kind, id));
+        }
+        if sources.files.len() == before {
+            break compiled;
+        }
+    };
+    let bytes = content.main().as_bytes().to_vec();
+    let source = Source { name: content.entry.clone(), bytes, compiled, files: sources.files, offered };
+    Ok(Compiled { source, parts, uses })
+}
+
+/// What of that id counts for `holder`: their own, else everyone's.
+pub(crate) fn find(store: &Store, holder: &str, kind: Kind, id: &str) -> Result<Option<DefinitionRow>, StepError> {
+    let key = |holder: &str| DefinitionKey { holder: holder.to_owned(), kind, id: id.to_owned() };
+    match store.definition(&key(holder))? {
+        None if holder != SHARED => store.definition(&key(SHARED)),
+        found => Ok(found),
+    }
+}
+
+/// Everything of one kind that counts for `holder`, by id.
+pub(crate) fn list(store: &Store, holder: &str, kind: Kind) -> Result<Vec<DefinitionRow>, StepError> {
+    let shared = store.definitions(SHARED, kind)?;
+    let mut all: BTreeMap<String, DefinitionRow> = shared.into_iter().map(|row| (row.key.id.clone(), row)).collect();
+    if holder != SHARED {
+        all.extend(store.definitions(holder, kind)?.into_iter().map(|row| (row.key.id.clone(), row)));
+    }
+    Ok(all.into_values().collect())
+}
+
+/// The kept definition that a file stands for.
+fn part(path: &str) -> Option<(Kind, String)> {
+    let below =
+        |folder: &str| path.rsplit_once(folder).filter(|(before, _)| before.is_empty() || before.ends_with('/'));
+    let places = [
+        (Kind::Block, pipeline::BLOCKS, ".json"),
+        (Kind::Agent, graph::AGENTS, "/jsonSchema.json"),
+        (Kind::Tool, graph::TOOLS, ".json"),
+    ];
+    let named = |(kind, folder, end): (Kind, &str, &str)| {
+        let id = below(folder)?.1.strip_suffix(end)?;
+        is_id(id).then(|| (kind, id.to_owned()))
+    };
+    places.into_iter().find_map(named)
+}
+
+/// Whether something can be kept under this name.
+pub(crate) fn is_id(id: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    (1..=ID).contains(&id.len()) && id.chars().all(is_plain) && !id.starts_with('.')
+}
+
+/// A workflow as it is put into the store.
+pub(crate) fn workflow(
+    key: DefinitionKey,
+    content: &Content,
+    compiled: &Compiled,
+    origin: Origin,
+) -> Result<NewDefinition, StepError> {
+    let format = compiled.source.compiled.format.map(|format| format.name().to_owned());
+    Ok(NewDefinition { key, format, content: content.text()?, origin, uses: compiled.uses.clone() })
+}
+
+/// A kept step list as AgentOS lists it: with its id and when it was made, whatever its file says.
+pub(crate) fn as_steps(row: &DefinitionRow) -> Result<Value, StepError> {
+    let definition = parse_value(Content::parse(&row.content)?.main()).unwrap_or_default();
+    let mut map = definition.as_map().cloned().unwrap_or_default();
+    map.insert("id".into(), row.key.id.as_str().into());
+    map.insert("createdAt".into(), (row.updated_at as i64).into());
+    Ok(map.into())
+}

@@ -1,0 +1,331 @@
+//! The definitions that can be run, by id: the files of the served folder, and those that the store keeps. Each is
+//! compiled when it is first needed, and again when it, or something it needs, has changed.
+
+pub(crate) mod folder;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::plan::{Format, Plan};
+use flowloom_runtime::Engine;
+use flowloom_store::{DefinitionKey, DefinitionRow, Kind, Origin};
+use tokio::sync::OnceCell;
+
+use crate::app::App;
+use crate::bundle::Bundle;
+use crate::definitions::{self, Content};
+use crate::mcp::Offered;
+use crate::source::{self, Reading, Source};
+use folder::{Stamp, stamp};
+
+/// Kept definitions that stay compiled at most.
+const KEPT: usize = 1024;
+
+/// A definition that can be run.
+pub(crate) struct Prepared {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) engine: Engine,
+    /// The definition and everything else that was read, and its hash.
+    bundle: (Hash, Arc<str>),
+}
+
+impl Prepared {
+    /// Keeps the bundle for a run that is about to start.
+    pub(crate) fn keep(&self, app: &App) -> Hash {
+        let (hash, text) = &self.bundle;
+        app.store.keep_hashed(*hash, text);
+        *hash
+    }
+}
+
+/// A definition.
+pub(crate) struct Definition {
+    pub(crate) id: String,
+    pub(crate) format: Format,
+    pub(crate) place: Place,
+    /// What `check` says of it, as JSON.
+    pub(crate) problems: Vec<serde_json::Value>,
+    pub(crate) is_refused: bool,
+    pub(crate) prepared: Option<Prepared>,
+    /// MCP servers whose tools it offers to models.
+    asks: Vec<String>,
+    /// The same as `prepared`, once those servers have said what they have.
+    asked: OnceCell<Prepared>,
+}
+
+/// Where a definition is.
+pub(crate) enum Place {
+    /// In the served folder.
+    File {
+        /// Its file below the folder.
+        file: String,
+        path: PathBuf,
+        changed: Stamp,
+    },
+    /// In the store, with the parts that it needs as they were.
+    Kept { row: DefinitionRow, parts: Vec<DefinitionRow> },
+}
+
+impl Definition {
+    /// What a run needs: MCP servers are asked for their tools when they are first needed. `None` if it has errors.
+    pub(crate) async fn ready(&self, catalog: &Catalog) -> Result<Option<&Prepared>, StepError> {
+        if self.asks.is_empty() || self.prepared.is_none() {
+            return Ok(self.prepared.as_ref());
+        }
+        let asked = self.asked.get_or_try_init(async || {
+            let app = &catalog.app;
+            let offered = app.servers.offered(&app.config, &self.asks).await?;
+            let source = match &self.place {
+                Place::File { path, .. } => source::load_with(path, &catalog.reading(Some(self.format)), offered),
+                Place::Kept { row, .. } => catalog.compile_kept(row, offered)?.source,
+            };
+            let refused = || StepError::new(Code::StepRefused, format!("the workflow {} has changed", self.id));
+            let plan = source.compiled.plan.clone().ok_or_else(refused)?;
+            catalog.prepare(&source, Arc::new(plan))
+        });
+        asked.await.map(Some)
+    }
+
+    /// Its file in the served folder, if it has one.
+    pub(crate) fn file(&self) -> Option<&str> {
+        match &self.place {
+            Place::File { file, .. } => Some(file),
+            Place::Kept { .. } => None,
+        }
+    }
+
+    /// What the store keeps of it, if it is kept there.
+    pub(crate) fn row(&self) -> Option<&DefinitionRow> {
+        match &self.place {
+            Place::File { .. } => None,
+            Place::Kept { row, .. } => Some(row),
+        }
+    }
+}
+
+/// Definitions by id.
+pub(crate) struct Catalog {
+    root: PathBuf,
+    app: Arc<App>,
+    files: Mutex<BTreeMap<PathBuf, Arc<Definition>>>,
+    /// By holder and id.
+    kept: Mutex<BTreeMap<(String, String), Arc<Definition>>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Catalog {
+    pub(crate) fn new(root: PathBuf, app: Arc<App>) -> Catalog {
+        Catalog { root, app, files: Mutex::default(), kept: Mutex::default() }
+    }
+
+    /// Every definition that `holder` can run, in the order of their ids. Reads the folder.
+    pub(crate) fn list(&self, holder: &str) -> Result<Vec<Arc<Definition>>, StepError> {
+        let mut found = self.in_folder();
+        for row in definitions::list(&self.app.store, holder, Kind::Workflow)? {
+            found.extend(self.keep(row)?);
+        }
+        found.sort_by(|a, b| a.id.cmp(&b.id));
+        // Of two of one id the first counts: what lies in the folder goes before what is kept.
+        found.dedup_by(|b, a| a.id == b.id);
+        Ok(found)
+    }
+
+    /// The definition called `id` for `holder`.
+    pub(crate) fn find(&self, holder: &str, id: &str) -> Result<Option<Arc<Definition>>, StepError> {
+        if let Some(known) = self.known_file(id) {
+            return Ok(Some(known));
+        }
+        if let Some(row) = definitions::find(&self.app.store, holder, Kind::Workflow, id)? {
+            // A file of the same id may have come since.
+            let file = self.file(id);
+            return if file.is_some() { Ok(file) } else { self.keep(row) };
+        }
+        Ok(self.file(id))
+    }
+
+    /// A definition as it was written: what is in force, or a version of what the store keeps.
+    pub(crate) fn written(&self, holder: &str, id: &str, version: Option<u32>) -> Result<Option<Content>, StepError> {
+        if let Some(version) = version {
+            let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: id.to_owned() };
+            let found = self.app.store.versions(&key)?.into_iter().find(|row| row.version == version);
+            return found.map(|row| Content::parse(&row.content)).transpose();
+        }
+        self.find(holder, id)?.map(|definition| self.content(&definition)).transpose()
+    }
+
+    /// A definition as it was written.
+    pub(crate) fn content(&self, definition: &Definition) -> Result<Content, StepError> {
+        match &definition.place {
+            Place::Kept { row, .. } => Content::parse(&row.content),
+            Place::File { file, changed, .. } => Ok(self.read_files(file, changed)),
+        }
+    }
+
+    /// The files of a definition of the folder.
+    fn read_files(&self, entry: &str, files: &Stamp) -> Content {
+        let read = |path: &PathBuf| {
+            let below = path.strip_prefix(&self.root).ok()?.display().to_string();
+            Some((below, String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned()))
+        };
+        let files = files.iter().filter_map(|(path, _)| read(path)).collect();
+        Content { entry: entry.to_owned(), files, format: None }
+    }
+
+    /// The definition of the folder called `id`.
+    pub(crate) fn file(&self, id: &str) -> Option<Arc<Definition>> {
+        self.known_file(id).or_else(|| self.in_folder().into_iter().find(|definition| definition.id == id))
+    }
+
+    /// The definition of the folder called `id`, if it was compiled and its files have not changed since. To look at a
+    /// file's time takes microseconds, to compile one a thread that may wait.
+    pub(crate) fn at_hand(&self, id: &str) -> Option<Arc<Definition>> {
+        let known = locked(&self.files).values().find(|definition| definition.id == id).cloned();
+        known.filter(|known| known.is_fresh_file())
+    }
+
+    fn known_file(&self, id: &str) -> Option<Arc<Definition>> {
+        let files = locked(&self.files);
+        let path = files.iter().find(|(_, definition)| definition.id == id).map(|(path, _)| path.clone());
+        drop(files);
+        path.and_then(|path| self.read(&path)).filter(|definition| definition.id == id)
+    }
+
+    fn in_folder(&self) -> Vec<Arc<Definition>> {
+        folder::files(&self.root).iter().filter_map(|file| self.read(file)).collect()
+    }
+
+    /// Compiles a file, unless that was done since it changed; `None` if it is no definition.
+    fn read(&self, path: &Path) -> Option<Arc<Definition>> {
+        let known = locked(&self.files).get(path).cloned();
+        if let Some(known) = known.filter(|known| known.is_fresh_file()) {
+            return Some(known);
+        }
+        let read = self.compile_file(path).map(Arc::new);
+        let mut all = locked(&self.files);
+        match &read {
+            Some(definition) => all.insert(path.to_owned(), definition.clone()),
+            None => all.remove(path),
+        };
+        read
+    }
+
+    fn compile_file(&self, path: &Path) -> Option<Definition> {
+        let source = source::load(path, &self.reading(None));
+        if source.compiled.format.is_none() || !folder::is_meant(path, &source.bytes) {
+            return None;
+        }
+        let file = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
+        let changed = stamp(source.files.keys().map(PathBuf::from).collect::<Vec<_>>().iter());
+        let id = folder::id_of(&file);
+        self.definition(source, id, Place::File { file, path: path.to_owned(), changed })
+    }
+
+    /// Compiles what the store keeps, unless that was done since it changed.
+    fn keep(&self, row: DefinitionRow) -> Result<Option<Arc<Definition>>, StepError> {
+        let key = (row.key.holder.clone(), row.key.id.clone());
+        let known = locked(&self.kept).get(&key).cloned();
+        if let Some(known) = known
+            && known.is_fresh(&row, &self.app)?
+        {
+            return Ok(Some(known));
+        }
+        let compiled = self.compile_kept(&row, Offered::new())?;
+        let (id, parts) = (row.key.id.clone(), compiled.parts);
+        let Some(definition) = self.definition(compiled.source, id, Place::Kept { row, parts }) else {
+            return Ok(None);
+        };
+        let definition = Arc::new(definition);
+        let mut all = locked(&self.kept);
+        if all.len() >= KEPT {
+            all.clear();
+        }
+        all.insert(key, definition.clone());
+        Ok(Some(definition))
+    }
+
+    /// A definition that is run without being kept.
+    pub(crate) fn passing(&self, holder: &str, id: &str, content: Content) -> Result<Definition, StepError> {
+        let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: id.to_owned() };
+        let row = DefinitionRow {
+            key,
+            version: 0,
+            hash: String::new(),
+            format: None,
+            content: content.text()?,
+            origin: Origin::Api,
+            created_at: 0,
+            updated_at: 0,
+        };
+        let compiled = self.compile_kept(&row, Offered::new())?;
+        let place = Place::Kept { row, parts: compiled.parts };
+        let unknown = || StepError::new(Code::StepRefused, "this is no definition");
+        self.definition(compiled.source, id.to_owned(), place).ok_or_else(unknown)
+    }
+
+    fn compile_kept(&self, row: &DefinitionRow, offered: Offered) -> Result<definitions::Compiled, StepError> {
+        let content = Content::parse(&row.content)?;
+        definitions::compile_for(&self.app.store, &self.reading(None), (&row.key.holder, &content), offered)
+    }
+
+    fn reading(&self, format: Option<Format>) -> Reading<'_> {
+        Reading { config: &self.app.config, format, lenient: false }
+    }
+
+    /// A compiled source as a definition; a file is called by its own id, if it has one. `None` without a format.
+    fn definition(&self, source: Source, id: String, place: Place) -> Option<Definition> {
+        let format = source.compiled.format?;
+        let is_refused = source.compiled.diagnostics.iter().any(flowloom_core::diagnostic::Diagnostic::is_error);
+        let problems = source::to_json(std::slice::from_ref(&source));
+        let prepared = source.compiled.plan.clone().and_then(|plan| self.prepare(&source, Arc::new(plan)).ok());
+        let own = prepared.as_ref().and_then(|prepared| prepared.plan.id.clone());
+        let is_file = matches!(place, Place::File { .. });
+        Some(Definition {
+            id: own.filter(|_| is_file).unwrap_or(id),
+            format,
+            place,
+            problems: problems.as_array().cloned().unwrap_or_default(),
+            is_refused,
+            prepared,
+            asks: source.compiled.asks,
+            asked: OnceCell::new(),
+        })
+    }
+
+    fn prepare(&self, source: &Source, plan: Arc<Plan>) -> Result<Prepared, StepError> {
+        let bundle = self.app.bundle(&source.name, &source.files, plan.format)?;
+        let bundle = Bundle { offered: source.offered.clone(), ..bundle };
+        let (engine, text) = (self.app.engine(&bundle)?, bundle.text()?);
+        Ok(Prepared { plan, engine, bundle: (Hash::of(text.as_bytes()), text.into()) })
+    }
+}
+
+impl Definition {
+    fn is_fresh_file(&self) -> bool {
+        match &self.place {
+            Place::File { changed, .. } => *changed == stamp(changed.iter().map(|(path, _)| path)),
+            Place::Kept { .. } => false,
+        }
+    }
+
+    /// Whether it and its parts are what they were. One that lacks something may have got it since.
+    fn is_fresh(&self, now: &DefinitionRow, app: &App) -> Result<bool, StepError> {
+        let Place::Kept { row, parts } = &self.place else { return Ok(false) };
+        if self.is_refused || row.hash != now.hash || row.version != now.version {
+            return Ok(false);
+        }
+        for part in parts {
+            let found = definitions::find(&app.store, &row.key.holder, part.key.kind, &part.key.id)?;
+            if found.is_none_or(|found| found.hash != part.hash) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,81 @@
+//! Definitions over HTTP: any program puts, changes and deletes workflows, and the blocks, agents and tools that they
+//! share.
+
+pub(crate) mod check;
+pub(crate) mod parts;
+pub(crate) mod put;
+pub(crate) mod sync;
+pub(crate) mod upload;
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::{Change, Changed, DefinitionKey, Kind};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Server;
+use super::keys::{Caller, Scope};
+use super::problem::{Answer, Problem};
+use crate::definitions::is_id;
+
+/// Whose definitions are meant.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Whose {
+    /// Those of this user. A key that belongs to a user decides that itself; without either, those that everyone has.
+    #[serde(default)]
+    pub(crate) user: Option<String>,
+}
+
+/// The key of a definition that the caller may change.
+pub(super) fn changeable(caller: &Caller, user: Option<String>, kind: Kind, id: &str) -> Answer<DefinitionKey> {
+    caller.may(Scope::Write)?;
+    if !is_id(id) {
+        let message = format!("{id:?} cannot be an id; ids have up to 256 letters, digits and -_.:");
+        return Err(Problem::new(Code::RequestInvalid, message));
+    }
+    Ok(DefinitionKey { holder: caller.acts_for(user)?, kind, id: id.to_owned() })
+}
+
+/// Makes one change.
+pub(super) async fn change(server: &Server, change: Change) -> Answer<Changed> {
+    let changed = server.app.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
+    Ok(changed.first().copied().unwrap_or(Changed::Missing))
+}
+
+/// Takes a definition away.
+pub(super) async fn delete(server: &Server, key: DefinitionKey) -> Answer<()> {
+    let (what, id) = (key.kind.name(), key.id.clone());
+    match change(server, Change::Delete(key)).await? {
+        Changed::Missing => Err(Problem::not_there(what, &id)),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to change what lies in the served folder.
+pub(super) async fn not_in_folder(server: &Arc<Server>, id: &str) -> Answer<()> {
+    let (shared, wanted) = (server.clone(), id.to_owned());
+    let found = super::blocking(move || shared.catalog.file(&wanted)).await?;
+    match found.as_ref().and_then(|definition| definition.file()) {
+        Some(file) => {
+            let message = format!("the workflow {id} is the file {file} of the served folder; change it there");
+            Err(Problem::new(Code::NotMine, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The word for what a change did.
+pub(super) fn word(changed: Changed) -> &'static str {
+    match changed {
+        Changed::Created => "created",
+        Changed::Updated => "updated",
+        Changed::Unchanged => "unchanged",
+        Changed::Deleted => "deleted",
+        Changed::Missing => "missing",
+    }
+}

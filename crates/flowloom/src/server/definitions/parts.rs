@@ -1,0 +1,181 @@
+//! `/api/v1/blocks`, `/api/v1/agents`, `/api/v1/tools`: what workflows share.
+
+// The macros that describe routes write out more of a path than is needed.
+#![allow(unused_qualifications)]
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use flowloom_core::code::Code;
+use flowloom_store::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::change;
+use crate::definitions;
+use crate::server::Server;
+use crate::server::problem::{Answer, Problem};
+
+/// A block, agent or tool.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Part {
+    /// Its id.
+    id: String,
+    /// Counts the contents it has had, from 1.
+    version: u32,
+    /// Hash of its content.
+    hash: String,
+    /// Whether everyone has it.
+    is_shared: bool,
+    /// Since when it is what it is, in milliseconds since 1970.
+    updated_at: u64,
+    /// It, as it was put.
+    #[schema(value_type = Object)]
+    definition: Value,
+}
+
+impl Part {
+    fn of(row: DefinitionRow) -> Part {
+        Part {
+            version: row.version,
+            is_shared: row.key.holder == flowloom_store::SHARED,
+            updated_at: row.updated_at,
+            definition: serde_json::from_str(&row.content).unwrap_or_default(),
+            id: row.key.id,
+            hash: row.hash,
+        }
+    }
+}
+
+/// Blocks, agents or tools, by id.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Parts {
+    items: Vec<Part>,
+}
+
+async fn all(server: Arc<Server>, holder: String, kind: Kind) -> Answer<Parts> {
+    let rows = crate::server::blocking(move || definitions::list(&server.app.store, &holder, kind)).await??;
+    Ok(Parts { items: rows.into_iter().map(Part::of).collect() })
+}
+
+/// The part that counts for a user.
+pub(in crate::server) async fn find(
+    server: &Arc<Server>,
+    holder: String,
+    kind: Kind,
+    id: &str,
+) -> Answer<DefinitionRow> {
+    let (shared, wanted) = (server.clone(), id.to_owned());
+    let found = crate::server::blocking(move || definitions::find(&shared.app.store, &holder, kind, &wanted)).await??;
+    found.ok_or_else(|| Problem::not_there(kind.name(), id))
+}
+
+/// Keeps a part under its own id.
+pub(in crate::server) async fn keep(server: &Server, key: DefinitionKey, part: &Value) -> Answer<Changed> {
+    let names: &[&str] = match key.kind {
+        Kind::Agent => &["id", "agentId", "agent_id"],
+        Kind::Tool => &["id", "toolId", "tool_id"],
+        Kind::Block | Kind::Workflow => &["id"],
+    };
+    let Some(object) = part.as_object() else {
+        return Err(Problem::new(Code::RequestInvalid, format!("a {} is a JSON object", key.kind.name())));
+    };
+    let own = names.iter().find_map(|name| object.get(*name));
+    if let Some(own) = own.filter(|own| own.as_str() != Some(&key.id)) {
+        let message = format!("the {} calls itself {own}; put it to its own id", key.kind.name());
+        return Err(Problem::new(Code::RequestInvalid, message));
+    }
+    let mut part = object.clone();
+    if own.is_none() {
+        part.insert(names[0].to_owned(), json!(key.id));
+    }
+    let content = Value::Object(part).to_string();
+    change(server, Change::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }))
+        .await
+}
+
+fn status(changed: Changed) -> StatusCode {
+    if changed == Changed::Created { StatusCode::CREATED } else { StatusCode::OK }
+}
+
+/// The same four routes for each kind of part.
+macro_rules! routes_of {
+    ($module:ident, $kind:expr, $list:literal, $one:literal, $tag:literal) => {
+        #[doc = concat!("`", $list, "`.")]
+        pub(crate) mod $module {
+            use super::super::{Whose, changeable, delete};
+            use super::{Part, Parts, all, find, keep, status};
+            use crate::server::Server;
+            use crate::server::body::Body;
+            use crate::server::keys::{Caller, Scope};
+            use crate::server::params::{At, Params};
+            use crate::server::problem::{Answer, Document};
+            use axum::Json;
+            use axum::extract::State;
+            use axum::http::StatusCode;
+            use serde_json::Value;
+            use std::sync::Arc;
+
+            /// Every one that the user has, or everyone has.
+            #[utoipa::path(get, path = $list, operation_id = concat!("list_", $tag), tag = $tag, security(("key" = ["read"])), params(Whose), responses((status = 200, body = Parts)))]
+            pub(crate) async fn list(
+                State(server): State<Arc<Server>>,
+                caller: Caller,
+                Params(whose): Params<Whose>,
+            ) -> Answer<Json<Parts>> {
+                caller.may(Scope::Read)?;
+                Ok(Json(all(server, caller.acts_for(whose.user)?, $kind).await?))
+            }
+
+            /// One of them.
+            #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Whose),
+                                responses((status = 200, body = Part), (status = 404, body = Document)))]
+            pub(crate) async fn get(
+                State(server): State<Arc<Server>>,
+                caller: Caller,
+                At(id): At<String>,
+                Params(whose): Params<Whose>,
+            ) -> Answer<Json<Part>> {
+                caller.may(Scope::Read)?;
+                let row = find(&server, caller.acts_for(whose.user)?, $kind, &id).await?;
+                Ok(Json(Part::of(row)))
+            }
+
+            /// Puts one in the place of the one with this id.
+            #[utoipa::path(put, path = $one, operation_id = concat!("put_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), Whose),
+                                request_body(content = Object, content_type = "application/json"),
+                                responses((status = 200, description = "It is changed, or was the same", body = Part),
+                                    (status = 201, description = "It is new", body = Part), (status = 400, body = Document)))]
+            pub(crate) async fn put(
+                State(server): State<Arc<Server>>,
+                caller: Caller,
+                At(id): At<String>,
+                Params(whose): Params<Whose>,
+                Body(part, _): Body<Value>,
+            ) -> Answer<(StatusCode, Json<Part>)> {
+                let key = changeable(&caller, whose.user, $kind, &id)?;
+                let holder = key.holder.clone();
+                let changed = keep(&server, key, &part).await?;
+                Ok((status(changed), Json(Part::of(find(&server, holder, $kind, &id).await?))))
+            }
+
+            /// Takes one away; refused while a workflow needs it.
+            #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), Whose),
+                                responses((status = 204, description = "It is gone"), (status = 404, body = Document), (status = 409, body = Document)))]
+            pub(crate) async fn remove(
+                State(server): State<Arc<Server>>,
+                caller: Caller,
+                At(id): At<String>,
+                Params(whose): Params<Whose>,
+            ) -> Answer<StatusCode> {
+                delete(&server, changeable(&caller, whose.user, $kind, &id)?).await?;
+                Ok(StatusCode::NO_CONTENT)
+            }
+        }
+    };
+}
+
+routes_of!(blocks, flowloom_store::Kind::Block, "/api/v1/blocks", "/api/v1/blocks/{id}", "blocks");
+routes_of!(agents, flowloom_store::Kind::Agent, "/api/v1/agents", "/api/v1/agents/{id}", "agents");
+routes_of!(tools, flowloom_store::Kind::Tool, "/api/v1/tools", "/api/v1/tools/{id}", "tools");

@@ -1,0 +1,193 @@
+//! `/api/v1/workflows/{id}`: one workflow put, deleted, and read back as it was written.
+
+// The macros that describe routes write out more of a path than is needed.
+#![allow(unused_qualifications)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use flowloom_core::code::Code;
+use flowloom_store::{Change, Changed, DefinitionKey, Kind, NewDefinition, Origin};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{Whose, change, changeable, delete, not_in_folder, upload, word};
+use crate::definitions::{self, Content};
+use crate::mcp::Offered;
+use crate::server::Server;
+use crate::server::keys::{Caller, Scope};
+use crate::server::params::{At, Params};
+use crate::server::problem::{Answer, Document, Problem};
+use crate::server::workflows::{Workflow, shown};
+use crate::source::{self, Reading};
+
+/// How a workflow is put.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct How {
+    /// Whose it is.
+    #[serde(default)]
+    user: Option<String>,
+    /// Whether it is kept although `check` finds errors in it; it cannot be run until they are mended.
+    #[serde(default)]
+    draft: bool,
+}
+
+/// A workflow that was put.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Put {
+    /// `created`, `updated` or `unchanged`.
+    changed: &'static str,
+    #[serde(flatten)]
+    workflow: Workflow,
+}
+
+/// Puts a workflow in the place of the one with this id. The body is the definition: its JSON, Markdown
+/// (`text/markdown`), `{"entry", "files"}`, or a form with files.
+#[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_put", params(("id" = String, Path), How),
+    request_body(content((Object = "application/json"), (String = "text/markdown"), (Object = "multipart/form-data"))),
+    responses((status = 200, description = "It is changed, or was the same", body = Put), (status = 201, description = "It is new", body = Put),
+        (status = 409, description = "It is a file of the folder", body = Document), (status = 422, description = "It has errors", body = Document)))]
+pub(crate) async fn put(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(how): Params<How>,
+    request: Request,
+) -> Answer<(StatusCode, Json<Put>)> {
+    let key = changeable(&caller, how.user, Kind::Workflow, &id)?;
+    let content = upload::read(request, &server, &id).await?;
+    let (changed, workflow) = save(&server, key, content, how.draft).await?;
+    let status = if changed == Changed::Created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(Put { changed: word(changed), workflow })))
+}
+
+/// Keeps a workflow. One with errors is only kept as a draft.
+pub(in crate::server) async fn save(
+    server: &Arc<Server>,
+    key: DefinitionKey,
+    content: Content,
+    is_draft: bool,
+) -> Answer<(Changed, Workflow)> {
+    not_in_folder(server, &key.id).await?;
+    let (shared, whose) = (server.clone(), key.clone());
+    let new = crate::server::blocking(move || checked(&shared, whose, &content, is_draft)).await??;
+    let changed = change(server, Change::Put(new)).await?;
+    let shared = server.clone();
+    let found = crate::server::blocking(move || shared.catalog.find(&key.holder, &key.id)).await??;
+    let found = found.ok_or_else(|| Problem::new(Code::StoreFailed, "what was just kept is gone"))?;
+    Ok((changed, shown(&found)))
+}
+
+fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: bool) -> Answer<NewDefinition> {
+    let reading = Reading { config: &server.app.config, format: None, lenient: false };
+    let compiled = definitions::compile_for(&server.app.store, &reading, (&key.holder, content), Offered::new())?;
+    let plan = compiled.source.compiled.plan.as_ref();
+    if let Some(own) = plan.and_then(|plan| plan.id.as_ref()).filter(|own| **own != key.id) {
+        let message = format!("the definition calls itself {own:?}; put it to its own id");
+        return Err(Problem::new(Code::RequestInvalid, message));
+    }
+    let is_known = compiled.source.compiled.format.is_some();
+    if compiled.is_refused() && !(is_draft && is_known) {
+        let problems = source::to_json(std::slice::from_ref(&compiled.source));
+        let message = format!("the workflow {} has errors", key.id);
+        let errors = problems.as_array().cloned().unwrap_or_default();
+        return Err(Problem::new(Code::StepRefused, message).with_errors(errors));
+    }
+    Ok(definitions::workflow(key, content, &compiled, Origin::Api)?)
+}
+
+/// Takes a workflow away. Its versions stay, and runs of it go on.
+#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "remove_put", params(("id" = String, Path), Whose),
+    responses((status = 204, description = "It is gone"), (status = 404, body = Document),
+        (status = 409, description = "It is a file of the folder, or something needs it", body = Document)))]
+pub(crate) async fn remove(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
+) -> Answer<StatusCode> {
+    let key = changeable(&caller, whose.user, Kind::Workflow, &id)?;
+    not_in_folder(&server, &id).await?;
+    delete(&server, key).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Which content of a workflow.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Which {
+    /// Whose it is.
+    #[serde(default)]
+    user: Option<String>,
+    /// The number of one of its versions; without it, what is in force.
+    #[serde(default)]
+    version: Option<u32>,
+}
+
+/// A workflow as it was written.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Written {
+    /// The file that is compiled.
+    entry: String,
+    /// It and what belongs to it, by path.
+    files: BTreeMap<String, String>,
+}
+
+/// A workflow as it was written: what `PUT` takes.
+#[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "written_put", security(("key" = ["read"])), params(("id" = String, Path), Which),
+    responses((status = 200, body = Written), (status = 404, body = Document)))]
+pub(crate) async fn written(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(which): Params<Which>,
+) -> Answer<Json<Written>> {
+    caller.may(Scope::Read)?;
+    let holder = caller.acts_for(which.user)?;
+    let found = crate::server::blocking(move || server.catalog.written(&holder, &id, which.version)).await??;
+    let Content { entry, files, .. } = found.ok_or_else(|| Problem::not_there("workflow", "of this id and version"))?;
+    Ok(Json(Written { entry, files }))
+}
+
+/// A content that a workflow has, or had.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Version {
+    /// Its number, from 1.
+    version: u32,
+    /// Hash of its content.
+    hash: String,
+    /// When it was put there, in milliseconds since 1970.
+    created_at: u64,
+}
+
+/// Every version of a workflow, the newest first.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Versions {
+    items: Vec<Version>,
+}
+
+/// The versions of a workflow that the store keeps; also of one that was deleted.
+#[utoipa::path(get, path = "/api/v1/workflows/{id}/versions", tag = "workflows", operation_id = "versions_put", security(("key" = ["read"])), params(("id" = String, Path), Whose),
+    responses((status = 200, body = Versions), (status = 404, body = Document)))]
+pub(crate) async fn versions(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
+) -> Answer<Json<Versions>> {
+    caller.may(Scope::Read)?;
+    let key = DefinitionKey { holder: caller.acts_for(whose.user)?, kind: Kind::Workflow, id: id.clone() };
+    let rows = crate::server::blocking(move || server.app.store.versions(&key)).await??;
+    if rows.is_empty() {
+        return Err(Problem::not_there("workflow", &id));
+    }
+    let version =
+        |row: flowloom_store::VersionRow| Version { version: row.version, hash: row.hash, created_at: row.at };
+    Ok(Json(Versions { items: rows.into_iter().map(version).collect() }))
+}

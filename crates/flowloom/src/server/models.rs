@@ -1,0 +1,21 @@
+//! `GET /api/v1/models`: the models that steps can name.
+
+// The macros that describe routes write out more of a path than is needed.
+#![allow(unused_qualifications)]
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+
+use super::Server;
+use super::keys::{Caller, Scope};
+use super::problem::Answer;
+
+/// Local models and providers, as `flowloom models list --json` prints them.
+#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, providers}`")))]
+pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<serde_json::Value>> {
+    caller.may(Scope::Read)?;
+    let shown = super::blocking(move || crate::commands::models(&server.app.config)).await?;
+    Ok(Json(shown))
+}

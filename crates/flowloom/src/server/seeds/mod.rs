@@ -1,0 +1,111 @@
+//! The routes of the systems that the formats come from, so that their own clients work (docs/api.md).
+
+pub(crate) mod agentflow;
+pub(crate) mod agentos;
+pub(crate) mod anythingllm;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_core::id::RunId;
+use flowloom_core::plan::{Format, Plan};
+use flowloom_core::state::RunState;
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::{Presented, present};
+
+use super::Server;
+use super::catalog::Definition;
+use super::problem::{Answer, Problem};
+use super::start::{Call, Starting};
+use crate::definitions::Content;
+
+/// The longest time that these routes wait for a run: their clients know no other way.
+const WAIT: Duration = Duration::from_secs(600);
+
+/// A run as it stands after it was waited for.
+pub(super) struct Ended {
+    pub(super) id: RunId,
+    /// The text of its definition.
+    pub(super) definition: String,
+    pub(super) plan: Arc<Plan>,
+    pub(super) state: RunState,
+    pub(super) presented: Presented,
+}
+
+impl Ended {
+    /// `entries` as an answer, whose HTTP status says what became of the run.
+    pub(super) fn answer(&self, entries: Map) -> Response {
+        let status = StatusCode::from_u16(self.state.status.row().http_status).unwrap_or(StatusCode::OK);
+        (status, Json(Value::from(entries))).into_response()
+    }
+
+    /// What the format's own result is.
+    pub(super) fn result(&self) -> Map {
+        self.presented.result.as_map().cloned().unwrap_or_default()
+    }
+}
+
+/// Runs a definition to its end. `request` is what makes a call the same under its Idempotency-Key.
+pub(super) async fn run(
+    call: &Call<'_>,
+    (definition, starting, request): (&Definition, Starting, &str),
+) -> Answer<Ended> {
+    let request = format!("{}\n{request}", definition.id);
+    let id = call.once(&request, async |id| call.begin(definition, starting, id).await).await?.id;
+    // If it takes longer, the run goes on.
+    let _ = tokio::time::timeout(WAIT, call.server.live.wait(id)).await;
+    ended(call.server, id).await
+}
+
+/// A run as it stands.
+pub(super) async fn ended(server: &Server, id: RunId) -> Answer<Ended> {
+    let opened = server.app.open_id(id).await?;
+    let past = crate::commands::recorded(&server.app, &opened).await?;
+    let presented = present(&opened.plan, &past.state, &past.env);
+    let definition = opened.definition().to_owned();
+    Ok(Ended { id, definition, plan: opened.plan, state: past.state, presented })
+}
+
+/// Every definition of one format that `holder` can run, with its text.
+pub(super) async fn definitions(
+    server: &Arc<Server>,
+    holder: String,
+    format: Format,
+) -> Answer<Vec<(Arc<Definition>, Content)>> {
+    let shared = server.clone();
+    let found = super::blocking(move || {
+        let all = shared.catalog.list(&holder)?.into_iter().filter(|definition| definition.format == format);
+        all.map(|definition| Ok((definition.clone(), shared.catalog.content(&definition)?))).collect()
+    });
+    let found: Result<_, flowloom_core::StepError> = found.await?;
+    Ok(found?)
+}
+
+/// A definition of one format with its text.
+pub(super) async fn definition(
+    server: &Arc<Server>,
+    holder: String,
+    format: Format,
+    id: &str,
+) -> Answer<(Arc<Definition>, Content)> {
+    let (shared, wanted) = (server.clone(), id.to_owned());
+    let found = super::blocking(move || {
+        let found = shared.catalog.find(&holder, &wanted)?.filter(|definition| definition.format == format);
+        found.map(|definition| Ok((definition.clone(), shared.catalog.content(&definition)?))).transpose()
+    });
+    let found: Result<_, flowloom_core::StepError> = found.await?;
+    found?.ok_or_else(|| Problem::not_there(format.name(), id))
+}
+
+/// `map` with its own id, or a new one.
+pub(super) fn with_id(map: &mut Map) -> String {
+    if let Some(id) = map.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
+        return id.to_owned();
+    }
+    let id = uuid::Uuid::new_v4().to_string();
+    map.insert("id".into(), id.as_str().into());
+    id
+}

@@ -1,0 +1,236 @@
+//! Definitions over HTTP and `flowloom sync`, as their callers see them.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::http::{Reply, Serving};
+use support::{Place, exit, stderr};
+
+const ECHO: &str = "default_model = \"scripted:echo\"\n";
+
+fn steps(id: &str, says: &str) -> Value {
+    json!({"id": id, "name": id, "description": "d", "steps": [
+        {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": says},
+    ]})
+}
+
+/// A pipeline of one node that runs the block `shout`.
+fn pipeline(id: &str) -> Value {
+    json!({"id": id, "name": "Shouting", "user_prompt": "shout",
+        "nodes": [{"id": "n1", "block_id": "shout", "inputs": {"text": "hey"}}], "edges": []})
+}
+
+fn block(sign: &str) -> Value {
+    json!({"id": "shout", "name": "Shout", "description": "Says it loudly", "category": "process",
+        "execution_type": "python", "tags": ["voice"],
+        "source_code": format!("async def execute(inputs, context):\n    return {{'loud': inputs['text'] + '{sign}'}}\n"),
+        "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "output_schema": {"type": "object", "properties": {"loud": {"type": "string"}}}})
+}
+
+fn put(server: &Serving, path: &str, body: &Value) -> Reply {
+    server.call("PUT", path, &["Content-Type: application/json"], &body.to_string())
+}
+
+fn delete(server: &Serving, path: &str) -> Reply {
+    server.call("DELETE", path, &[], "")
+}
+
+fn run(server: &Serving, workflow: &str) -> Value {
+    server.post("/api/v1/runs?wait=60", &json!({"workflow": workflow, "inputs": "hi"})).json()
+}
+
+#[test]
+fn a_workflow_is_put_run_changed_and_deleted() {
+    let place = Place::new(ECHO);
+    let server = Serving::start(&place, &[]);
+    let path = "/api/v1/workflows/hello";
+    let created = put(&server, path, &steps("hello", "Say {{input}}"));
+    assert_eq!((created.status, created.json()["changed"].as_str()), (201, Some("created")), "{created:?}");
+    assert_eq!(run(&server, "hello")["output"], "LLM(Say hi)");
+    assert_eq!(put(&server, path, &steps("hello", "Say {{input}}")).json()["changed"], "unchanged");
+    let updated = put(&server, path, &steps("hello", "Tell {{input}}")).json();
+    assert_eq!(
+        (&updated["changed"], &updated["version"], &updated["origin"]),
+        (&json!("updated"), &json!(2), &json!("api"))
+    );
+    assert_eq!(run(&server, "hello")["output"], "LLM(Tell hi)");
+
+    let versions = server.get(&format!("{path}/versions")).json();
+    assert_eq!(versions["items"].as_array().map(Vec::len), Some(2));
+    let first = server.get(&format!("{path}/source?version=1")).json();
+    assert!(first["files"]["hello.json"].as_str().is_some_and(|text| text.contains("Say ")), "{first}");
+    // What is read can be put again: the way back to an earlier version.
+    assert_eq!(put(&server, path, &first).json()["version"], 3);
+    assert_eq!(run(&server, "hello")["output"], "LLM(Say hi)");
+
+    assert_eq!(delete(&server, path).status, 204);
+    assert_eq!((delete(&server, path).status, server.get(path).status), (404, 404));
+    assert_eq!(server.post("/api/v1/runs", &json!({"workflow": "hello"})).status, 404);
+    // It survives in what it was.
+    assert_eq!(server.get(&format!("{path}/versions")).json()["items"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn what_is_wrong_is_said_at_once_and_nothing_is_kept() {
+    let place = Place::new(ECHO);
+    place.write("file.json", &steps("file", "x").to_string());
+    let server = Serving::start(&place, &[]);
+    let bad = json!({"id": "bad", "name": "bad", "description": "d", "steps": [
+        {"name": "s", "functionId": "agent::chat", "mode": "sideways", "errorMode": "fail"},
+        {"name": "t", "functionId": "agent::chat", "mode": "upside", "errorMode": "fail"},
+    ]});
+    let refused = put(&server, "/api/v1/workflows/bad", &bad);
+    assert_eq!((refused.status, refused.code()), (422, "FL1034".to_owned()));
+    let codes: Vec<Value> =
+        refused.json()["errors"].as_array().expect("a list").iter().map(|e| e["code"].clone()).collect();
+    assert!(codes.len() > 1, "{codes:?}");
+    assert_eq!(server.get("/api/v1/workflows/bad").status, 404);
+    let checked = server.post("/api/v1/check", &bad).json();
+    assert_eq!((&checked["is_refused"], &checked["format"]), (&json!(true), &json!("steps")));
+    assert_eq!(checked["problems"].as_array().map(Vec::len), Some(codes.len()));
+
+    let draft = put(&server, "/api/v1/workflows/bad?draft=true", &bad);
+    assert_eq!((draft.status, &draft.json()["is_refused"]), (201, &json!(true)));
+    assert_eq!(server.post("/api/v1/runs", &json!({"workflow": "bad"})).status, 422);
+
+    let other = put(&server, "/api/v1/workflows/one", &steps("two", "x"));
+    assert_eq!((other.status, other.code()), (400, "FL1505".to_owned()));
+    let mine = put(&server, "/api/v1/workflows/file", &steps("file", "y"));
+    assert_eq!((mine.status, mine.code()), (409, "FL1510".to_owned()));
+    assert_eq!(delete(&server, "/api/v1/workflows/file").code(), "FL1510");
+    let outside = json!({"entry": "a.json", "files": {"a.json": "{}", "../b.json": "{}"}});
+    assert_eq!(put(&server, "/api/v1/workflows/a", &outside).status, 400);
+}
+
+#[test]
+fn markdown_comes_as_text_and_as_a_form_of_files() {
+    let place = Place::new(ECHO);
+    let server = Serving::start(&place, &[]);
+    let text = "Say hello.\n\n<GenText as=\"answer\" model=\"scripted:echo\" />\n";
+    let kept = server.call("PUT", "/api/v1/workflows/poem", &["Content-Type: text/markdown"], text);
+    assert_eq!((kept.status, &kept.json()["format"]), (201, &json!("markdown")), "{kept:?}");
+    assert_eq!(run(&server, "poem")["status"], "succeeded");
+
+    let part = |name: &str, file: &str, text: &str| {
+        let file = if file.is_empty() { String::new() } else { format!("; filename=\"{file}\"") };
+        format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n\r\n{text}\r\n")
+    };
+    let form = [
+        part("entry", "", "pipe.json"),
+        part("file", "pipe.json", &pipeline("pipe").to_string()),
+        part("file", "blocks/shout.json", &block("!").to_string()),
+        "--b--\r\n".to_owned(),
+    ];
+    let head = ["Content-Type: multipart/form-data; boundary=b"];
+    let kept = server.call("PUT", "/api/v1/workflows/pipe", &head, &form.concat());
+    assert_eq!((kept.status, &kept.json()["format"]), (201, &json!("pipeline")), "{kept:?}");
+    // A form of another page could be sent by POST without asking.
+    assert_eq!(server.call("POST", "/api/v1/check", &head, &form.concat()).status, 415);
+    assert_eq!(server.call("POST", "/api/v1/runs", &["Content-Type: text/markdown"], text).status, 415);
+}
+
+#[test]
+fn parts_are_shared_and_not_deleted_while_they_are_needed() {
+    let place = Place::new(ECHO);
+    let server = Serving::start(&place, &[]);
+    assert_eq!(put(&server, "/api/v1/workflows/p", &pipeline("p")).status, 422);
+    assert_eq!(put(&server, "/api/v1/blocks/shout", &block("!")).status, 201);
+    assert_eq!(put(&server, "/api/v1/workflows/p", &pipeline("p")).status, 201);
+    let said = |run: &Value| run["result"]["results"]["n1"].to_string();
+    let first = run(&server, "p");
+    assert!(said(&first).contains("hey!"), "{first}");
+    // A part that changes counts from the next run on.
+    assert_eq!(put(&server, "/api/v1/blocks/shout", &block("?")).status, 200);
+    let second = run(&server, "p");
+    assert!(said(&second).contains("hey?"), "{second}");
+    let used = delete(&server, "/api/v1/blocks/shout");
+    assert_eq!((used.status, used.code()), (409, "FL1509".to_owned()));
+    assert!(used.json()["detail"].as_str().is_some_and(|detail| detail.ends_with("used by p")), "{used:?}");
+    assert_eq!(delete(&server, "/api/v1/workflows/p").status, 204);
+    assert_eq!(delete(&server, "/api/v1/blocks/shout").status, 204);
+
+    // Agents and the tools that they share.
+    let graph = json!({"id": "g", "name": "g", "entrypointNodeId": "n", "nodes": [
+        {"id": "n", "workflowId": "g", "nodeType": "AGENT", "nodeName": "Ann", "agentId": "ann"},
+        {"id": "t", "workflowId": "g", "nodeType": "TOOL_EXECUTOR", "nodeName": "tool_executor"},
+    ], "edges": [{"id": "e", "workflowId": "g", "sourceNodeId": "n", "targetNodeId": "t", "conditionType": "CONDITIONAL", "conditionValue": "tool_executor"}]});
+    let agent = json!({"agentId": "ann", "systemPrompt": "Be kind.", "tools": ["look"]});
+    let tool = json!({"toolId": "look", "type": "function", "internalApiPath": "/look",
+        "function": {"name": "look", "description": "Looks", "parameters": {"type": "object", "properties": {}}}});
+    assert_eq!(put(&server, "/api/v1/agents/ann", &agent).status, 201);
+    assert_eq!(put(&server, "/api/v1/workflows/g", &graph).status, 422);
+    assert_eq!(put(&server, "/api/v1/tools/look", &tool).status, 201);
+    assert_eq!(put(&server, "/api/v1/workflows/g", &graph).status, 201);
+    assert_eq!(delete(&server, "/api/v1/agents/ann").code(), "FL1509");
+    assert_eq!(delete(&server, "/api/v1/tools/look").code(), "FL1509");
+    assert_eq!(server.get("/api/v1/agents").json()["items"][0]["definition"]["systemPrompt"], "Be kind.");
+
+    let turn = |text: &str| server.post("/api/v1/threads/g/t1?wait=60", &json!({"message": text}));
+    assert_eq!((turn("hello").status, turn("again").status), (200, 200));
+    let said = server.get("/api/v1/threads/g/t1").json();
+    assert_eq!(said["messages"].as_array().map(Vec::len), Some(4), "{said}");
+    assert_eq!(server.get("/api/v1/threads").json()["items"][0]["messages"], 4);
+    assert_eq!(delete(&server, "/api/v1/threads/g/t1").status, 204);
+    assert_eq!(server.get("/api/v1/threads/g/t1").status, 404);
+}
+
+#[test]
+fn definitions_belong_to_their_users() {
+    let place = Place::new(ECHO);
+    let key = |user: &str| {
+        let made = place.run(&["keys", "create", "--name", user, "--scopes", "write,run", "--user", user]);
+        format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
+    };
+    let (ann, bob) = (key("ann"), key("bob"));
+    let server = Serving::start(&place, &[]);
+    let call = |who: &str, method: &str, path: &str, body: &str| {
+        server.call(method, path, &[who, "Content-Type: application/json"], body)
+    };
+    let path = "/api/v1/workflows/mine";
+    assert_eq!(call(&ann, "PUT", path, &steps("mine", "A {{input}}").to_string()).status, 201);
+    assert_eq!(call(&bob, "GET", path, "").status, 404);
+    assert_eq!(call(&bob, "DELETE", path, "").status, 404);
+    assert_eq!(call(&bob, "GET", &format!("{path}?user=ann"), "").status, 404);
+    assert_eq!(call(&bob, "PUT", path, &steps("mine", "B {{input}}").to_string()).status, 201);
+    let run = |who: &str| call(who, "POST", "/api/v1/runs?wait=60", r#"{"workflow": "mine", "inputs": "x"}"#).json();
+    assert_eq!((&run(&ann)["output"], &run(&bob)["output"]), (&json!("LLM(A x)"), &json!("LLM(B x)")));
+    assert_eq!(call(&ann, "PUT", "/api/v1/memory/bob/k", "1").status, 404);
+    assert_eq!(call(&ann, "PUT", "/api/v1/memory/ann/k", "1").status, 204);
+    assert_eq!(call(&ann, "GET", "/api/memory/ann", "").json(), json!({"k": 1}));
+}
+
+#[test]
+fn a_folder_is_taken_over_as_a_whole() {
+    let place = Place::new(ECHO);
+    let server = Serving::start(&place, &[]);
+    let folder = place.path("flows");
+    let folder = folder.to_str().expect("text");
+    let sync = |more: &[&str]| place.json(&[&["sync", folder], more].concat());
+    std::fs::create_dir_all(place.path("flows/deep/blocks")).expect("folders");
+    place.write("flows/a.json", &steps("a", "A {{input}}").to_string());
+    place.write("flows/deep/p.json", &pipeline("p").to_string());
+    place.write("flows/deep/blocks/shout.json", &block("!").to_string());
+    let (exit_code, dry) = sync(&["--dry-run"]);
+    assert_eq!((exit_code, &dry["created"]), (0, &json!(["a", "p"])), "{dry}");
+    assert_eq!(server.get("/api/v1/workflows/p").json()["origin"], Value::Null, "the folder itself is served, too");
+    sync(&[]);
+    assert_eq!(sync(&[]).1["unchanged"], json!(["a", "p"]));
+
+    // What was put by a call is not pruned.
+    put(&server, "/api/v1/workflows/other", &steps("other", "x"));
+    place.write("flows/a.json", &steps("a", "Now {{input}}").to_string());
+    std::fs::remove_file(place.path("flows/deep/p.json")).expect("removed");
+    let (_, pruned) = sync(&["--prune"]);
+    assert_eq!((&pruned["updated"], &pruned["deleted"]), (&json!(["a"]), &json!(["p"])));
+    assert_eq!(server.get("/api/v1/workflows/other").status, 200);
+
+    place.write("flows/bad.json", "{\"steps\": 1, \"name\": \"bad\", \"description\": \"\"}");
+    let refused = place.run(&["sync", folder]);
+    assert_eq!(exit(&refused), 2);
+    assert!(stderr(&refused).contains("Nothing was changed: 1 of 2 have errors"), "{}", stderr(&refused));
+
+    let items = json!({"items": [{"id": "c", "entry": "c.json", "files": {"c.json": steps("c", "C").to_string()}}]});
+    let over_http = put(&server, "/api/v1/workflows?prune=true", &items);
+    assert_eq!(over_http.json(), json!({"created": ["c"], "updated": [], "unchanged": [], "deleted": ["a"]}));
+}

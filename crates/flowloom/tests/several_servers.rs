@@ -1,0 +1,183 @@
+//! Several processes on one database: what one leaves behind another finishes, and nobody writes what is not theirs.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::http::Serving;
+use support::{Place, Server, exit, signal, stderr, two_calls};
+
+/// Servers that notice soon.
+const SOON: &str = "default_model = \"scripted:echo\"\nlease_ms = 700\ntake_up_ms = 50\n";
+
+/// Two places that share a Postgres; `None` where there is none.
+fn sharing(world: &Server, method: &str) -> Option<(Place, Place)> {
+    let database = test_postgres::Database::create()?;
+    let config = format!("database = \"{}\"\n{SOON}{}", database.url, world.allowed());
+    let place = || {
+        let place = Place::new(&config);
+        place.write("flow.json", &two_calls(world, method, "/slow"));
+        place
+    };
+    Some((place(), place()))
+}
+
+fn start(server: &Serving) -> String {
+    let started = server.post("/api/v1/runs", &json!({"workflow": "flow"}));
+    assert_eq!(started.status, 202, "{started:?}");
+    started.json()["run_id"].as_str().expect("an id").to_owned()
+}
+
+/// The run as a server shows it when it has ended.
+fn ended(server: &Serving, run: &str) -> Value {
+    server.post(&format!("/api/v1/runs/{run}/resume?wait=60"), &json!({})).json()
+}
+
+/// The events of a run that has ended: numbered without a gap or a duplicate.
+fn events(server: &Serving, run: &str) -> Vec<Value> {
+    let lines = server.stream(&format!("/api/v1/runs/{run}/events"), &[]);
+    let data = lines.filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    let events: Vec<Value> = data.filter(|event| event["seq"].is_u64()).collect();
+    let numbers: Vec<u64> = events.iter().filter_map(|event| event["seq"].as_u64()).collect();
+    assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
+    events
+}
+
+fn count(events: &[Value], name: &str) -> usize {
+    events.iter().filter(|event| event["event"] == name).count()
+}
+
+#[test]
+fn a_killed_servers_runs_are_finished_by_another() {
+    let world = Server::start();
+    let Some((one, two)) = sharing(&world, "GET") else { return };
+    let (mut first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
+    let runs: Vec<String> = (0..3).map(|_| start(&first)).collect();
+    world.wait_for("/slow", 3);
+    first.child.kill().expect("killed");
+    first.child.wait().expect("gone");
+    world.wait_for("/slow", 6);
+    world.release();
+    for run in &runs {
+        let shown = ended(&second, run);
+        assert_eq!((&shown["status"], &shown["output"]), (&json!("succeeded"), &json!("LLM(/slow)")), "{shown}");
+        let events = events(&second, run);
+        assert_eq!((count(&events, "run_started"), count(&events, "run_finished")), (2, 1), "{events:#?}");
+    }
+    assert_eq!(world.counted("/first"), 3, "no step that was finished is done again");
+}
+
+#[test]
+fn a_paused_server_that_wakes_late_writes_nothing() {
+    let world = Server::start();
+    let Some((one, two)) = sharing(&world, "GET") else { return };
+    let (first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
+    let run = start(&first);
+    world.wait_for("/slow", 1);
+    signal(&first.child, "-STOP");
+    world.wait_for("/slow", 2);
+    // Both have their answer now; the first reads it when it wakes.
+    world.release();
+    let shown = ended(&second, &run);
+    assert_eq!(shown["status"], "succeeded", "{shown}");
+    let before = events(&second, &run);
+    signal(&first.child, "-CONT");
+    assert_eq!(ended(&first, &run)["status"], "succeeded");
+    let after = events(&first, &run);
+    assert_eq!(before, after);
+    assert_eq!((count(&after, "run_started"), count(&after, "run_finished")), (2, 1), "{after:#?}");
+}
+
+#[test]
+fn what_is_asked_of_one_server_reaches_the_other() {
+    let world = Server::start();
+    let Some((one, two)) = sharing(&world, "GET") else { return };
+    let (first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
+    let run = start(&first);
+    world.wait_for("/slow", 1);
+    let cancelled = second.post(&format!("/api/v1/runs/{run}/cancel?wait=60"), &json!({}));
+    assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!("cancelled")), "{cancelled:?}");
+    assert_eq!(count(&events(&second, &run), "cancel_requested"), 1);
+    world.release();
+}
+
+#[test]
+fn events_are_followed_across_servers() {
+    let world = Server::start();
+    let Some((one, two)) = sharing(&world, "GET") else { return };
+    let (first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
+    let run = start(&first);
+    world.wait_for("/slow", 1);
+    let mut lines = second.stream(&format!("/api/v1/runs/{run}/events"), &[]);
+    assert!(lines.any(|line| line == "event: run_started"));
+    world.release();
+    assert!(lines.any(|line| line == "event: run_finished"));
+    assert!(lines.any(|line| line == "event: done"));
+}
+
+#[test]
+fn a_server_takes_up_the_run_of_a_killed_command() {
+    let world = Server::start();
+    let place = Place::new(&format!("{SOON}{}", world.allowed()));
+    place.write("flow.json", &two_calls(&world, "GET", "/slow"));
+    let server = Serving::start(&place, &[]);
+    let mut command = place.start(&["run", "flow.json"]);
+    world.wait_for("/slow", 1);
+    signal(&command, "-9");
+    command.wait().expect("gone");
+    world.wait_for("/slow", 2);
+    world.release();
+    let (code, list) = place.json(&["runs"]);
+    assert_eq!(code, 0);
+    let run = list[0]["run_id"].as_str().or(list[0]["id"].as_str()).expect("an id").to_owned();
+    assert_eq!(ended(&server, &run)["status"], "succeeded");
+    assert_eq!(world.counted("/first"), 1);
+}
+
+#[test]
+fn a_run_that_kills_every_server_is_left_alone() {
+    let world = Server::start();
+    let Some((one, two)) = sharing(&world, "GET") else { return };
+    let mut server = Serving::start(&one, &[]);
+    let run = start(&server);
+    for n in 1..=3 {
+        world.wait_for("/slow", n);
+        server.child.kill().expect("killed");
+        server.child.wait().expect("gone");
+        server = Serving::start(if n % 2 == 0 { &one } else { &two }, &[]);
+    }
+    world.wait_for("/slow", 4);
+    server.child.kill().expect("killed");
+    server.child.wait().expect("gone");
+    let server = Serving::start(&one, &[]);
+    let mut events = server.stream(&format!("/api/v1/runs/{run}/events"), &[]);
+    assert!(events.any(|line| line == "event: run_suspended"));
+    let list = server.get("/api/v1/runs?status=quarantined").json();
+    assert_eq!(list["items"][0]["run_id"], run.as_str(), "{list}");
+    assert!(server.get("/metrics").body.contains("flowloom_runs{status=\"quarantined\"} 1"));
+    assert_eq!(world.counted("/slow"), 4);
+    // A person may try once more.
+    world.release();
+    assert_eq!(ended(&server, &run)["status"], "succeeded");
+}
+
+#[test]
+fn doctor_says_which_database_without_its_password() {
+    let place = Place::new("");
+    if let Some(database) = test_postgres::Database::create() {
+        let url = database.url.replace("postgres@", "postgres:s3cret@");
+        let report = place.run(&["doctor", "--database", &url]);
+        let text = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert!(text.contains("Postgres 1") && text.contains("pgvector"), "{text}");
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    place.write("flowloom.toml", "database = \"postgres://ann:s3cret@127.0.0.1:1/none\"\n");
+    let report = place.run(&["doctor"]);
+    let text = String::from_utf8_lossy(&report.stdout).into_owned() + &stderr(&report);
+    assert!(text.contains("✗ database") && !text.contains("s3cret"), "{text}");
+    let refused = place.run(&["runs"]);
+    assert_eq!(exit(&refused), 1, "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("FL1301") && !stderr(&refused).contains("s3cret"), "{}", stderr(&refused));
+    place.write("flowloom.toml", "database = \"postgres://ann:s3cret@db\n");
+    let broken = place.run(&["runs"]);
+    assert!(exit(&broken) == 2 && !stderr(&broken).contains("s3cret"), "{}", stderr(&broken));
+}

@@ -1,0 +1,303 @@
+//! The seam between the store and its databases: what is asked is written once, in SQL that both understand. Here are the
+//! statements' parameters and rows; how each database commits, migrates and fails is in the file of that database.
+
+pub(crate) mod postgres;
+pub(crate) mod sqlite;
+
+use std::path::PathBuf;
+
+use flowloom_core::error::StepError;
+use rusqlite::types::{FromSql, ToSql, ToSqlOutput};
+
+use crate::failure;
+use postgres::{Database, Postgres};
+use sqlite::Sqlite;
+
+/// Changes the database. Whatever its error is, the commit is undone, and others that shared it are done again.
+pub(crate) type Job = Box<dyn FnMut(&Connection) -> Result<(), Error> + Send>;
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(crate) enum Error {
+    Sqlite(rusqlite::Error),
+    Postgres(tokio_postgres::Error),
+    /// The database did its part; what it said is refused.
+    Refused(StepError),
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Error {
+        Error::Sqlite(error)
+    }
+}
+
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Error {
+        Error::Postgres(error)
+    }
+}
+
+impl From<StepError> for Error {
+    fn from(error: StepError) -> Error {
+        Error::Refused(error)
+    }
+}
+
+impl Error {
+    /// Whether the connection ended with it; a new one may do.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Error::Postgres(error) if postgres::is_lost(error))
+    }
+
+    /// Whether the same is worth trying again.
+    fn is_passing(&self) -> bool {
+        matches!(self, Error::Postgres(error) if postgres::is_passing(error))
+    }
+}
+
+impl From<Error> for StepError {
+    fn from(error: Error) -> StepError {
+        match error {
+            Error::Sqlite(error) => failure::of_sqlite(&error),
+            Error::Postgres(error) => failure::of_postgres(&error),
+            Error::Refused(error) => error,
+        }
+    }
+}
+
+/// A value that a statement is given. Numbers have 64 bits in both databases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Param<'a> {
+    Text(Option<&'a str>),
+    Int(Option<i64>),
+}
+
+impl<'a> From<&'a str> for Param<'a> {
+    fn from(text: &'a str) -> Param<'a> {
+        Param::Text(Some(text))
+    }
+}
+
+impl<'a> From<&'a String> for Param<'a> {
+    fn from(text: &'a String) -> Param<'a> {
+        Param::Text(Some(text))
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Param<'a> {
+    fn from(text: Option<&'a str>) -> Param<'a> {
+        Param::Text(text)
+    }
+}
+
+impl<'a> From<&'a Option<String>> for Param<'a> {
+    fn from(text: &'a Option<String>) -> Param<'a> {
+        Param::Text(text.as_deref())
+    }
+}
+
+impl From<i64> for Param<'_> {
+    fn from(number: i64) -> Self {
+        Param::Int(Some(number))
+    }
+}
+
+impl From<u64> for Param<'_> {
+    fn from(number: u64) -> Self {
+        Param::Int(Some(number as i64))
+    }
+}
+
+impl From<u32> for Param<'_> {
+    fn from(number: u32) -> Self {
+        Param::Int(Some(i64::from(number)))
+    }
+}
+
+impl From<Option<i64>> for Param<'_> {
+    fn from(number: Option<i64>) -> Self {
+        Param::Int(number)
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Param::Text(text) => Ok(text.map_or(ToSqlOutput::from(rusqlite::types::Null), ToSqlOutput::from)),
+            Param::Int(number) => number.map_or(Ok(ToSqlOutput::from(rusqlite::types::Null)), |it| Ok(it.into())),
+        }
+    }
+}
+
+/// The parameters of a statement: `$1` is the first. They appear in the statement in the order of their numbers.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { &[$($crate::db::Param::from($value)),*] };
+}
+pub(crate) use params;
+
+/// A type that columns of both databases can be read as.
+pub(crate) trait Column: FromSql + for<'a> tokio_postgres::types::FromSql<'a> {}
+
+impl<T: FromSql + for<'a> tokio_postgres::types::FromSql<'a>> Column for T {}
+
+/// A row of an answer.
+pub(crate) enum Row<'a> {
+    Sqlite(&'a rusqlite::Row<'a>),
+    Postgres(&'a tokio_postgres::Row),
+}
+
+impl Row<'_> {
+    /// The column with this number, from 0.
+    pub(crate) fn get<T: Column>(&self, column: usize) -> Result<T, Error> {
+        match self {
+            Row::Sqlite(row) => Ok(row.get(column)?),
+            Row::Postgres(row) => Ok(row.try_get(column)?),
+        }
+    }
+
+    /// A number that is never negative.
+    pub(crate) fn count(&self, column: usize) -> Result<u64, Error> {
+        Ok(self.get::<i64>(column)? as u64)
+    }
+}
+
+/// One connection to a database.
+pub(crate) enum Connection {
+    Sqlite(Sqlite),
+    Postgres(Box<Postgres>),
+}
+
+impl Connection {
+    /// Does something whose count of rows nobody asks for. On Postgres it is sent with what follows, and if it fails, what
+    /// follows does.
+    pub(crate) fn put(&self, sql: &str, params: &[Param<'_>]) -> Result<(), Error> {
+        match self {
+            Connection::Sqlite(sqlite) => sqlite.execute(sql, params).map(drop),
+            Connection::Postgres(postgres) => postgres.put(sql, params),
+        }
+    }
+
+    /// The number of rows that a statement changed.
+    pub(crate) fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
+        match self {
+            Connection::Sqlite(sqlite) => sqlite.execute(sql, params),
+            Connection::Postgres(postgres) => postgres.execute(sql, params),
+        }
+    }
+
+    /// Every row of an answer.
+    pub(crate) fn query<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        match self {
+            Connection::Sqlite(sqlite) => sqlite.query(sql, params, read),
+            Connection::Postgres(postgres) => postgres.query(sql, params, read),
+        }
+    }
+
+    /// The first row of an answer, if there is one.
+    pub(crate) fn first<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        match self {
+            Connection::Sqlite(sqlite) => sqlite.first(sql, params, read),
+            Connection::Postgres(postgres) => postgres.first(sql, params, read),
+        }
+    }
+
+    /// The first row of an answer, kept from every other transaction until this one ends. In SQLite that is so anyway.
+    pub(crate) fn first_for_update<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        match self {
+            Connection::Sqlite(sqlite) => sqlite.first(sql, params, read),
+            Connection::Postgres(postgres) => postgres.first(&format!("{sql} for update"), params, read),
+        }
+    }
+
+    /// Lets one process at a time make changes of this sort, until it commits. In SQLite that is so anyway.
+    pub(crate) fn one_at_a_time(&self, sort: &str) -> Result<(), Error> {
+        match self {
+            Connection::Sqlite(_) => Ok(()),
+            Connection::Postgres(postgres) => {
+                postgres.put("select pg_advisory_xact_lock(hashtext($1))::text", params![sort])
+            }
+        }
+    }
+
+    /// Which database this is, for people.
+    pub(crate) fn describe(&self) -> Result<String, Error> {
+        match self {
+            Connection::Sqlite(_) => Ok(format!("SQLite {}", rusqlite::version())),
+            Connection::Postgres(postgres) => postgres.describe(),
+        }
+    }
+
+    /// How many bytes the database has.
+    pub(crate) fn bytes(&self) -> Result<u64, Error> {
+        let sql = match self {
+            Connection::Sqlite(_) => "select page_count * page_size from pragma_page_count, pragma_page_size",
+            Connection::Postgres(_) => "select pg_database_size(current_database())",
+        };
+        Ok(self.first(sql, &[], |row| row.count(0))?.unwrap_or_default())
+    }
+
+    /// Commits jobs together.
+    pub(crate) fn transact(&self, jobs: &mut [&mut Job]) -> Result<(), Error> {
+        let all = || jobs.iter_mut().try_for_each(|job| job(self));
+        match self {
+            Connection::Sqlite(sqlite) => sqlite.transact(all),
+            Connection::Postgres(postgres) => postgres.transact(all),
+        }
+    }
+
+    /// Commits a job without waiting for anybody; `None` if that cannot be.
+    pub(crate) fn transact_at_once(&self, job: &mut Job) -> Option<Result<(), Error>> {
+        match self {
+            Connection::Sqlite(sqlite) => sqlite.transact_at_once(|| job(self)),
+            Connection::Postgres(_) => None,
+        }
+    }
+}
+
+/// Where a database is, for all who open connections to it.
+#[derive(Clone)]
+pub(crate) enum Source {
+    Sqlite(PathBuf),
+    Postgres(Database),
+}
+
+impl Source {
+    /// A connection to a database that was migrated.
+    pub(crate) fn connect(&self) -> Result<Connection, Error> {
+        match self {
+            Source::Sqlite(file) => Sqlite::open(file).map(Connection::Sqlite),
+            Source::Postgres(database) => Ok(Connection::Postgres(Box::new(Postgres::open(database)?))),
+        }
+    }
+
+    /// How many connections read at a time.
+    pub(crate) fn readers(&self) -> usize {
+        match self {
+            Source::Sqlite(_) => 1,
+            Source::Postgres(_) => 4,
+        }
+    }
+
+    /// Waits for an answer, wherever that may be done.
+    pub(crate) fn wait<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match self {
+            Source::Sqlite(_) => work(),
+            Source::Postgres(_) => postgres::blocking(work),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Where a Postgres server is, as its URL says. The password is never shown.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+/// How long a connection may take to be made, and what was sent may go without a sign of having arrived.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A Postgres database.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) config: Arc<Config>,
+}
+
+impl Database {
+    /// The database that a URL names: `postgres://USER:PASSWORD@HOST:PORT/NAME?sslmode=…`.
+    pub fn parse(url: &str) -> Result<Database, StepError> {
+        // What the parser says may quote a piece of the password.
+        let invalid = || {
+            let message = "the database is not like postgres://USER:PASSWORD@HOST:PORT/NAME; write characters such as \
+                           @ : / ? in the password as %40 %3A %2F %3F";
+            StepError::new(Code::ConfigInvalid, message)
+        };
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            return Err(invalid());
+        }
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let (modes, options): (Vec<&str>, Vec<&str>) =
+            query.split('&').filter(|option| !option.is_empty()).partition(|option| option.starts_with("sslmode="));
+        let mut config: Config = format!("{base}?{}", options.join("&")).parse().map_err(|_| invalid())?;
+        let names: Vec<&str> = config.get_hosts().iter().filter_map(name).collect();
+        if config.get_hosts().is_empty() || names.iter().any(|name| name.contains('@')) {
+            return Err(invalid());
+        }
+        let is_local = names.iter().all(|name| matches!(*name, "localhost" | "127.0.0.1" | "::1"));
+        let mode = modes.last().map_or("prefer", |mode| &mode["sslmode=".len()..]);
+        config.ssl_mode(ssl_mode(mode, is_local)?);
+        config.application_name("flowloom").connect_timeout(PATIENCE).tcp_user_timeout(PATIENCE);
+        config.keepalives_idle(PATIENCE);
+        Ok(Database { config: Arc::new(config) })
+    }
+}
+
+fn name(host: &Host) -> Option<&str> {
+    match host {
+        Host::Tcp(name) => Some(name),
+        Host::Unix(_) => None,
+    }
+}
+
+/// A connection that leaves the machine is encrypted, and the server's certificate checked, unless that is switched off.
+fn ssl_mode(mode: &str, is_local: bool) -> Result<SslMode, StepError> {
+    match mode {
+        "disable" => Ok(SslMode::Disable),
+        "prefer" | "allow" if is_local => Ok(SslMode::Disable),
+        "prefer" | "allow" | "require" | "verify-ca" | "verify-full" => Ok(SslMode::Require),
+        _ => Err(StepError::new(Code::ConfigInvalid, "sslmode of the database is disable, require or verify-full")),
+    }
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
+        let mut ports = self.config.get_ports().iter();
+        let hosts: Vec<String> = self.config.get_hosts().iter().map(|host| at(host, ports.next().copied())).collect();
+        let name = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        write!(f, "postgres://{user}{}/{name}", hosts.join(","))
+    }
+}
+
+fn at(host: &Host, port: Option<u16>) -> String {
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    match host {
+        Host::Tcp(name) => format!("{name}{port}"),
+        Host::Unix(folder) => format!("{}{port}", folder.display()),
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let database = Database::parse("postgres://ann:s3cret@db.example:5433/flows").expect("an address");
+        assert_eq!(database.to_string(), "postgres://ann@db.example:5433/flows");
+        assert_eq!(format!("{database:?}"), database.to_string());
+        let socket = Database::parse("postgres://ann:s3cret@/flows?host=/run/pg").expect("an address");
+        assert_eq!(socket.to_string(), "postgres://ann@/run/pg/flows");
+        let slash = Database::parse("postgres://ann:s3/cret@db/flows").expect("an address");
+        assert_eq!(slash.to_string(), "postgres://ann@db:5432/flows");
+        for wrong in ["postgres://ann:s3@cret@db/flows", "postgres://a:b?s3cret=1@h/d", "ann:s3cret@db"] {
+            let error = Database::parse(wrong).expect_err("refused");
+            assert!(error.code == Code::ConfigInvalid && !error.message.contains("cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_leaves_the_machine_is_encrypted() {
+        let mode = |url: &str| Database::parse(url).map(|database| database.config.get_ssl_mode());
+        assert_eq!(mode("postgres://a@localhost/d").ok(), Some(SslMode::Disable));
+        assert_eq!(mode("postgres://a@/d?host=/run/pg").ok(), Some(SslMode::Disable));
+        assert_eq!(mode("postgres://a@db.example/d").ok(), Some(SslMode::Require));
+        assert_eq!(mode("postgres://a@db.example/d?sslmode=disable").ok(), Some(SslMode::Disable));
+        assert_eq!(mode("postgres://a@localhost/d?sslmode=verify-full").ok(), Some(SslMode::Require));
+        assert_eq!(
+            mode("postgres://a@db.example/d?sslmode=maybe").map_err(|error| error.code),
+            Err(Code::ConfigInvalid)
+        );
+    }
+}

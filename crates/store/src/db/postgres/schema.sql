@@ -1,0 +1,130 @@
+-- The same tables as SQLite's. Texts are compared byte by byte, as there.
+
+create table run (
+    number bigint generated always as identity primary key,
+    id text collate "C" not null unique,
+    epoch bigint not null,
+    owner text collate "C",
+    created_at bigint not null,
+    finished_at bigint,
+    format text collate "C" not null,
+    name text collate "C" not null,
+    status text collate "C" not null,
+    holder text collate "C" not null,
+    bundle text collate "C" not null,
+    workflow text collate "C",
+    fruitless bigint not null default 0
+);
+
+create index run_holder on run (holder, id);
+
+create index run_workflow on run (coalesce(workflow, name), id);
+
+create index run_running on run (owner, id) where status = 'running';
+
+-- id = run.number * 2^32 + seq: one tree, each run's events together.
+create table event (
+    id bigint primary key,
+    at bigint not null,
+    path text collate "C" not null,
+    attempt bigint not null,
+    kind text collate "C" not null,
+    data text collate "C",
+    output text collate "C"
+);
+
+create table blob (
+    hash text collate "C" primary key,
+    content text collate "C" not null
+);
+
+create table bundle (
+    hash text collate "C" primary key,
+    content text collate "C" not null
+);
+
+create table memory (
+    holder text collate "C" not null,
+    key text collate "C" not null,
+    value text collate "C" not null,
+    primary key (holder, key)
+);
+
+create table wish (
+    id bigint generated always as identity primary key,
+    run text collate "C" not null,
+    body text collate "C" not null
+);
+
+create table definition (
+    holder text collate "C" not null,
+    kind text collate "C" not null,
+    id text collate "C" not null,
+    version bigint not null,
+    hash text collate "C" not null,
+    format text collate "C",
+    content text collate "C" not null,
+    origin text collate "C" not null,
+    created_at bigint not null,
+    updated_at bigint not null,
+    primary key (holder, kind, id)
+);
+
+create table definition_version (
+    holder text collate "C" not null,
+    kind text collate "C" not null,
+    id text collate "C" not null,
+    version bigint not null,
+    hash text collate "C" not null,
+    content text collate "C" not null,
+    at bigint not null,
+    primary key (holder, kind, id, version)
+);
+
+create table definition_use (
+    holder text collate "C" not null,
+    id text collate "C" not null,
+    used_kind text collate "C" not null,
+    used_id text collate "C" not null,
+    primary key (used_kind, used_id, holder, id)
+);
+
+create table notification (
+    id bigint generated always as identity primary key,
+    key text collate "C" not null unique,
+    holder text collate "C" not null,
+    title text collate "C" not null,
+    body text collate "C" not null,
+    metadata text collate "C" not null,
+    at bigint not null,
+    read_at bigint
+);
+
+create index notification_holder on notification (holder, id);
+
+create table api_key (
+    id text collate "C" primary key,
+    hash text collate "C" not null unique,
+    name text collate "C" not null,
+    scopes text collate "C" not null,
+    holder text collate "C",
+    created_at bigint not null,
+    revoked_at bigint
+);
+
+create table started (
+    holder text collate "C" not null,
+    key text collate "C" not null,
+    request text collate "C" not null,
+    run text collate "C" not null,
+    at bigint not null,
+    primary key (holder, key)
+);
+
+-- The processes that drive runs. Each says again and again that it lives; who has not until expires_at is taken for dead.
+-- commit_number is that of its last commit, by which it learns what became of one whose answer was lost.
+create table process (
+    name text collate "C" primary key,
+    commit_number bigint not null,
+    expires_at timestamptz not null
+);

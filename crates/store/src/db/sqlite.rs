@@ -1,0 +1,154 @@
+//! SQLite: opening and migrating its file, statements, commits and checkpoints.
+
+use std::path::Path;
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
+
+use super::{Error, Param, Row};
+use crate::Durability;
+
+/// Version of the schema; a database with a higher one is refused.
+const SCHEMA: i64 = MIGRATIONS.len() as i64;
+
+/// What brings a database from each version to the next.
+const MIGRATIONS: [&str; 4] = [
+    include_str!("../schema.sql"),
+    include_str!("../schema-2.sql"),
+    include_str!("../schema-3.sql"),
+    include_str!("../schema-4.sql"),
+];
+
+/// How long a statement waits for another process that writes.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Pages of log from which on a checkpoint makes commits wait, or steady writing would let it grow for ever: 64 MB.
+const LOG_PAGES: i64 = 8192;
+
+/// A connection to a file.
+pub(crate) struct Sqlite(rusqlite::Connection);
+
+impl Sqlite {
+    pub(crate) fn open(file: &Path) -> Result<Sqlite, Error> {
+        let connection = rusqlite::Connection::open(file)?;
+        connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(Sqlite(connection))
+    }
+
+    /// Makes commits of this connection survive what `durability` says.
+    pub(crate) fn endure(&self, durability: Durability) -> Result<(), Error> {
+        let synchronous = match durability {
+            Durability::Full => "FULL",
+            Durability::Normal => "NORMAL",
+            Durability::Off | Durability::Memory => "OFF",
+        };
+        self.run(&format!("PRAGMA synchronous={synchronous}"))
+    }
+
+    /// Leaves checkpoints to [`Sqlite::checkpoint`].
+    pub(crate) fn without_checkpoints(&self) -> Result<(), Error> {
+        self.run("PRAGMA wal_autocheckpoint=0")
+    }
+
+    /// Runs statements outside of a transaction.
+    pub(crate) fn run(&self, sql: &str) -> Result<(), Error> {
+        Ok(self.0.execute_batch(sql)?)
+    }
+
+    /// Brings an empty or older database to [`SCHEMA`].
+    pub(crate) fn migrate(&self, file: &Path) -> Result<(), Error> {
+        let version = || self.0.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+        let found = version()?;
+        if found > SCHEMA {
+            let message = format!(
+                "{} has schema {found}, and this program knows {SCHEMA}; use a newer flowloom, or another --data-dir",
+                file.display()
+            );
+            return Err(StepError::new(Code::StoreNewer, message).into());
+        }
+        if found == SCHEMA {
+            return Ok(());
+        }
+        // An empty database holds nothing that a power loss could take, so making it need not wait for the disk.
+        self.run("PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE")?;
+        let left = MIGRATIONS.iter().skip(usize::try_from(version()?).unwrap_or(0));
+        left.copied().try_for_each(|migration| self.run(migration))?;
+        self.run(&format!("PRAGMA user_version={SCHEMA}; COMMIT"))
+    }
+
+    fn prepared(&self, sql: &str) -> Result<CachedStatement<'_>, Error> {
+        let statement = self.0.prepare_cached(sql)?;
+        // SQLite numbers parameters as they come, whatever they are called.
+        debug_assert!((1..=statement.parameter_count()).all(|n| {
+            let name = statement.parameter_name(n);
+            name == Some(&format!("${n}"))
+        }));
+        Ok(statement)
+    }
+
+    pub(crate) fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
+        Ok(self.prepared(sql)?.execute(params_from_iter(params))? as u64)
+    }
+
+    pub(crate) fn query<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let mut statement = self.prepared(sql)?;
+        let mut rows = statement.query(params_from_iter(params))?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(read(&Row::Sqlite(row))?);
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn first<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        let mut statement = self.prepared(sql)?;
+        let mut rows = statement.query(params_from_iter(params))?;
+        rows.next()?.map(|row| read(&Row::Sqlite(row))).transpose()
+    }
+
+    /// Moves the log into the database; `true` if it has grown so far that [`Sqlite::truncate`] is due. One that fails is
+    /// made up for by the next, or by whoever opens the database.
+    pub(crate) fn checkpoint(&self) -> bool {
+        let log = self.0.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
+        log.is_ok_and(|pages| pages > LOG_PAGES)
+    }
+
+    /// Moves all of the log into the database, while commits wait.
+    pub(crate) fn truncate(&self) {
+        let _ = self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    }
+
+    /// Commits what `work` does.
+    pub(crate) fn transact(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let committed = self.execute("BEGIN IMMEDIATE", &[]).and_then(|_| work());
+        let committed = committed.and_then(|()| self.execute("COMMIT", &[]).map(drop));
+        if committed.is_err() {
+            // There is none to undo if it was the beginning that failed.
+            let _ = self.run("ROLLBACK");
+        }
+        committed
+    }
+
+    /// The same; `None` if another process is committing.
+    pub(crate) fn transact_at_once(&self, work: impl FnOnce() -> Result<(), Error>) -> Option<Result<(), Error>> {
+        let _ = self.0.busy_timeout(Duration::ZERO);
+        let committed = self.transact(work);
+        let _ = self.0.busy_timeout(BUSY);
+        let is_busy = matches!(&committed, Err(Error::Sqlite(error))
+            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy));
+        (!is_busy).then_some(committed)
+    }
+}

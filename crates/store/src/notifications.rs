@@ -1,0 +1,89 @@
+//! What runs tell their users, to be read later.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+
+use crate::Store;
+use crate::db::{Connection, Error, Row, params};
+
+/// A notification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotificationRow {
+    /// Its number.
+    pub id: i64,
+    /// Whom it is for.
+    pub holder: String,
+    /// One line.
+    pub title: String,
+    /// The text.
+    pub body: String,
+    /// What else was given, as JSON.
+    pub metadata: String,
+    /// When it was made, in milliseconds since 1970.
+    pub at: u64,
+    /// Whether it was read.
+    pub is_read: bool,
+}
+
+/// One that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewNotification {
+    /// Made twice under one key, it is there once.
+    pub key: String,
+    /// Whom it is for.
+    pub holder: String,
+    /// One line.
+    pub title: String,
+    /// The text.
+    pub body: String,
+    /// What else is given, as JSON.
+    pub metadata: String,
+    /// When it is made, in milliseconds since 1970.
+    pub at: u64,
+}
+
+const COLUMNS: &str = "id, holder, title, body, metadata, at, read_at";
+
+impl Store {
+    /// Makes a notification.
+    pub async fn notify(&self, new: NewNotification) -> Result<(), StepError> {
+        let sql = "insert into notification (key, holder, title, body, metadata, at) values ($1, $2, $3, $4, $5, $6) \
+                   on conflict do nothing";
+        let job = move |connection: &Connection| {
+            let NewNotification { key, holder, title, body, metadata, at } = &new;
+            connection.put(sql, params![key, holder, title, body, metadata, *at])
+        };
+        self.writer.submit(Box::new(job)).await
+    }
+
+    /// The newest notifications first; of one user, or of all.
+    pub fn notifications(&self, holder: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StepError> {
+        let sql =
+            format!("select {COLUMNS} from notification where (holder = $1 or $1 is null) order by id desc limit $2");
+        self.read_with(|db| db.query(&sql, params![holder, limit], row_of))
+    }
+
+    /// Marks one as read; `NotThere` if there is none of this number and user.
+    pub async fn read_notification(&self, holder: Option<&str>, id: i64, at: u64) -> Result<(), StepError> {
+        let sql = "update notification set read_at = coalesce(read_at, $1) \
+                   where id = $2 and (holder = $3 or $3 is null)";
+        let holder = holder.map(str::to_owned);
+        let job = move |connection: &Connection| match connection.execute(sql, params![at, id, &holder])? {
+            0 => Err(StepError::new(Code::NotThere, format!("there is no notification {id}")).into()),
+            _ => Ok(()),
+        };
+        self.writer.submit(Box::new(job)).await
+    }
+}
+
+fn row_of(row: &Row<'_>) -> Result<NotificationRow, Error> {
+    Ok(NotificationRow {
+        id: row.get(0)?,
+        holder: row.get(1)?,
+        title: row.get(2)?,
+        body: row.get(3)?,
+        metadata: row.get(4)?,
+        at: row.count(5)?,
+        is_read: row.get::<Option<i64>>(6)?.is_some(),
+    })
+}

@@ -1,0 +1,403 @@
+//! What every database keeps and refuses: one body of tests over SQLite and Postgres.
+
+mod support;
+
+use flowloom_core::code::Code;
+use flowloom_core::event::{Event, MemoryWrite, Resolution};
+use flowloom_core::path::Path;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_runtime::journal::{Append, Journal, Lease, Wish, profile_holder, thread_holder};
+use flowloom_store::{
+    Change, Changed, DefinitionKey, Durability, KeyRow, Kind, NewDefinition, NewNotification, Origin, RunFilter,
+    SHARED, Started,
+};
+
+use support::{Place, append, created, finished, id, record};
+
+/// Runs each of these tests on SQLite and on Postgres.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        mod on_sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(&super::Place::sqlite()).await;
+            })*
+        }
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                if let Some(place) = super::Place::postgres() {
+                    super::$name(&place).await;
+                }
+            })*
+        }
+    };
+}
+
+on_both!(
+    what_is_written_is_read_by_another_process,
+    memory_is_written_with_its_event_and_belongs_to_its_owner,
+    one_owner_at_a_time,
+    runs_are_found_by_prefix,
+    a_conversation_is_kept_in_the_transaction_of_the_runs_end,
+    many_runs_share_commits,
+    a_refused_job_does_not_take_others_with_it,
+    a_run_of_a_dead_process_goes_to_one_other,
+    wishes_reach_another_process,
+    a_key_starts_one_run,
+    keys_are_found_until_they_are_revoked,
+    definitions_have_versions_and_change_together,
+    what_is_used_is_not_taken_away,
+    notifications_are_there_once_and_read_by_their_user,
+    what_is_remembered_comes_in_the_order_of_its_bytes,
+    runs_are_filtered_and_counted,
+    a_run_that_gets_no_further_is_hopeless,
+    definitions_of_two_processes_have_versions_of_their_own,
+);
+
+async fn what_is_written_is_read_by_another_process(place: &Place) {
+    let store = place.open();
+    let run = id(1);
+    let lease = store.begin(run).expect("new");
+    let large: Value = "é".repeat(10_000).into();
+    let number = flowloom_core::json::parse_value("[1.0, 12345678901234567890, null]").expect("JSON");
+    let records = vec![
+        record(run, 1, created(&store)),
+        record(run, 2, Event::RunStarted { epoch: 1 }),
+        record(run, 3, finished(large.clone())),
+        record(run, 4, finished(number)),
+        record(run, 5, Event::StepUncertain),
+    ];
+    append(&*store, lease, records.clone()).await.expect("stored");
+    let other = place.open();
+    assert_eq!(other.read(run, 0).await.expect("readable"), records);
+    assert_eq!(other.read(run, 4).await.expect("readable"), records[4..]);
+    assert_eq!(&*other.bundle(flowloom_core::Hash::of(b"the bundle")).expect("kept"), "the bundle");
+    assert_eq!(other.find("last").expect("a run").id, run);
+}
+
+async fn memory_is_written_with_its_event_and_belongs_to_its_owner(place: &Place) {
+    let store = place.open();
+    let lease = store.begin(id(1)).expect("new");
+    let memory = vec![MemoryWrite { key: "k".into(), value: Some(7.into()) }];
+    let write = Event::StepFinished { output: None, usage: None, memory };
+    let records = vec![record(id(1), 1, created(&store)), record(id(1), 2, write)];
+    append(&*store, lease, records).await.expect("stored");
+    assert_eq!(store.memory("ann", "k").await.expect("readable"), Some(7.into()));
+    assert_eq!(store.memory("bob", "k").await.expect("readable"), None);
+}
+
+async fn one_owner_at_a_time(place: &Place) {
+    let (first, second) = (place.open(), place.open());
+    let lease = first.begin(id(1)).expect("new");
+    append(&*first, lease, vec![record(id(1), 1, created(&first))]).await.expect("stored");
+    assert_eq!(second.claim(id(1)).await.expect_err("owned").code, Code::RunOwned);
+    assert_eq!(first.claim(id(1)).await.expect_err("owned").code, Code::RunOwned);
+    first.release(lease);
+    let again = first.claim(id(1)).await.expect("released");
+    assert_eq!(again.epoch, 2);
+    let late = append(&*first, lease, vec![record(id(1), 2, Event::StepUncertain)]).await;
+    assert_eq!(late.expect_err("an old lease").code, Code::OwnershipLost);
+    drop(first);
+    assert_eq!(second.claim(id(1)).await.expect("its owner is gone").epoch, 3);
+}
+
+async fn runs_are_found_by_prefix(place: &Place) {
+    let store = place.open();
+    for n in [1, 2] {
+        let lease = store.begin(id(n)).expect("new");
+        let end = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, said: None };
+        let records = vec![record(id(n), 1, created(&store)), record(id(n), 2, end)];
+        append(&*store, lease, records).await.expect("stored");
+    }
+    let rows = store.runs(10).expect("a list");
+    assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [id(2), id(1)]);
+    assert_eq!(store.find(&id(1).to_string()).expect("whole").status, "succeeded");
+    assert_eq!(store.find("0000").expect_err("both").code, Code::RunAmbiguous);
+    assert_eq!(store.find("ffff").expect_err("none").code, Code::RunNotFound);
+}
+
+async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end(place: &Place) {
+    let store = place.open();
+    let lease = store.begin(id(1)).expect("new");
+    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    let holder = thread_holder("ann");
+    let end = |said: &str| {
+        let said = Some(MemoryWrite { key: "desk".into(), value: Some(Value::list(vec![said.into()])) });
+        Event::RunFinished { status: Status::Succeeded, error: None, failed: None, said }
+    };
+    let stale = Lease { epoch: 9, ..lease };
+    append(&*store, stale, vec![record(id(1), 2, end("lost"))]).await.expect_err("another owner's");
+    // The second record of the batch is there already, so that the whole batch is refused.
+    let batch = vec![record(id(1), 2, end("half")), record(id(1), 1, Event::StepUncertain)];
+    append(&*store, lease, batch).await.expect_err("refused as a whole");
+    assert_eq!(store.memory(&holder, "desk").await.expect("readable"), None);
+    assert_eq!(store.find(&id(1).to_string()).expect("there").finished_at, None);
+    append(&*store, lease, vec![record(id(1), 2, end("hello"))]).await.expect("stored");
+    drop(store);
+    let store = place.open();
+    assert_eq!(store.memory(&holder, "desk").await.expect("readable"), Some(Value::list(vec!["hello".into()])));
+}
+
+async fn many_runs_share_commits(place: &Place) {
+    let store = place.open_at(place.postgres.as_ref().map(|it| it.url.as_str()), Durability::Full);
+    let before = store.commits();
+    let pending: Vec<_> = (0..200)
+        .map(|n| {
+            let lease = store.begin(id(n)).expect("new");
+            store.append(lease, vec![record(id(n), 1, created(&store))])
+        })
+        .collect();
+    for append in pending {
+        match append {
+            Append::Done(result) => result.expect("stored"),
+            Append::Later(later) => later.await.expect("stored"),
+        }
+    }
+    assert_eq!(store.runs(1000).expect("a list").len(), 200);
+    assert!(store.commits() - before < 150, "{} commits", store.commits() - before);
+}
+
+async fn a_refused_job_does_not_take_others_with_it(place: &Place) {
+    let store = place.open_at(place.postgres.as_ref().map(|it| it.url.as_str()), Durability::Full);
+    let lease = store.begin(id(1)).expect("new");
+    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    // Queued together, so that most of them share a commit; every third is there already, or another owner's.
+    let appends: Vec<_> = (2..50)
+        .map(|n| match n % 3 {
+            0 => store.append(lease, vec![record(id(1), 1, Event::StepUncertain)]),
+            1 => store.append(Lease { epoch: 7, ..lease }, vec![record(id(1), 100 + n, Event::StepUncertain)]),
+            _ => store.append(lease, vec![record(id(1), n, Event::StepUncertain)]),
+        })
+        .collect();
+    for (n, append) in (2..).zip(appends) {
+        let done = match append {
+            Append::Done(done) => done,
+            Append::Later(later) => later.await,
+        };
+        assert_eq!(done.is_ok(), n % 3 == 2, "{n}: {done:?}");
+    }
+    let kept = store.read(id(1), 1).await.expect("readable");
+    let expected: Vec<u64> = (2..50).filter(|n| n % 3 == 2).collect();
+    assert_eq!(kept.iter().map(|record| record.seq).collect::<Vec<_>>(), expected);
+}
+
+async fn a_run_of_a_dead_process_goes_to_one_other(place: &Place) {
+    let (dead, one, two) = (place.open(), place.open(), place.open());
+    let lease = dead.begin(id(1)).expect("new");
+    append(&*dead, lease, vec![record(id(1), 1, created(&dead))]).await.expect("stored");
+    assert!(one.run(id(1)).expect("readable").expect("there").is_driven);
+    drop(dead);
+    assert!(!one.run(id(1)).expect("readable").expect("there").is_driven);
+    let (first, second) = tokio::join!(one.claim(id(1)), two.claim(id(1)));
+    let winners = [&first, &second].iter().filter(|claim| claim.is_ok()).count();
+    assert_eq!(winners, 1, "{first:?} {second:?}");
+    let late = append(&*one, lease, vec![record(id(1), 2, Event::StepUncertain)]).await;
+    assert_eq!(late.expect_err("the dead one's lease").code, Code::OwnershipLost);
+}
+
+async fn wishes_reach_another_process(place: &Place) {
+    let (owner, other) = (place.open(), place.open());
+    let lease = owner.begin(id(1)).expect("new");
+    append(&*owner, lease, vec![record(id(1), 1, created(&owner))]).await.expect("stored");
+    let mailbox = owner.wishes(id(1)).expect("wishes can come");
+    let path = Path::parse("/a").expect("a path");
+    let wish = Wish::Resolve { path: path.clone(), how: Resolution::Resend, by: "bob".into() };
+    other.leave_wish(id(1), wish.clone()).await.expect("left");
+    assert_eq!(mailbox.await, [wish]);
+    // Obeyed, they are gone.
+    let obeyed = Event::Resolved { how: Resolution::Resend, by: "bob".into() };
+    append(&*owner, lease, vec![record(id(1), 2, obeyed)]).await.expect("stored");
+    owner.release(lease);
+    let again = place.open();
+    let cancel = Wish::Cancel { by: "eve".into() };
+    let mailbox = again.wishes(id(1)).expect("wishes can come");
+    other.leave_wish(id(1), cancel.clone()).await.expect("left");
+    assert_eq!(mailbox.await, [cancel]);
+}
+
+async fn a_key_starts_one_run(place: &Place) {
+    let (one, two) = (place.open(), place.open());
+    let first = one.start_once(("ann", "k"), "body", id(1), 1).await.expect("taken");
+    let (run, other) = (Started::Run(id(1)), Started::Other);
+    assert_eq!(first, run);
+    assert_eq!(two.start_once(("ann", "k"), "body", id(2), 2).await.expect("known"), run);
+    assert_eq!(two.start_once(("ann", "k"), "else", id(3), 3).await.expect("known"), other);
+    assert_eq!(two.start_once(("bob", "k"), "body", id(4), 4).await.expect("taken"), Started::Run(id(4)));
+}
+
+async fn keys_are_found_until_they_are_revoked(place: &Place) {
+    let store = place.open();
+    let key = |n: u64, holder: Option<&str>| KeyRow {
+        id: format!("k{n}"),
+        hash: format!("hash {n}"),
+        name: "test".into(),
+        scopes: "run,read".into(),
+        holder: holder.map(str::to_owned),
+        created_at: n,
+        revoked_at: None,
+    };
+    let (one, two) = (key(1, None), key(2, Some("ann")));
+    store.put_key(two.clone()).await.expect("kept");
+    store.put_key(one.clone()).await.expect("kept");
+    assert_eq!(store.keys().expect("readable"), [one, two.clone()]);
+    assert_eq!(store.key("hash 2").expect("readable"), Some(two));
+    store.revoke_key("k2", 9).await.expect("revoked");
+    assert_eq!(store.key("hash 2").expect("readable"), None);
+    assert_eq!(store.keys().expect("readable")[1].revoked_at, Some(9));
+    assert_eq!(store.revoke_key("k2", 10).await.expect_err("it is").code, Code::KeyUnknown);
+}
+
+fn workflow(id: &str) -> DefinitionKey {
+    DefinitionKey { holder: "ann".into(), kind: Kind::Workflow, id: id.into() }
+}
+
+fn put(key: DefinitionKey, content: &str, uses: &[(Kind, &str)]) -> Change {
+    let uses = uses.iter().map(|(kind, id)| (*kind, (*id).to_owned())).collect();
+    Change::Put(NewDefinition { key, format: Some("flow".into()), content: content.into(), origin: Origin::Api, uses })
+}
+
+async fn definitions_have_versions_and_change_together(place: &Place) {
+    let store = place.open();
+    let change = async |change| store.change_definitions(vec![change], 1).await.expect("made");
+    assert_eq!(change(put(workflow("b"), "old", &[])).await, [Changed::Created]);
+    assert_eq!(change(put(workflow("b"), "old", &[])).await, [Changed::Unchanged]);
+    assert_eq!(change(put(workflow("B"), "big", &[])).await, [Changed::Created]);
+    assert_eq!(change(put(workflow("b"), "new", &[])).await, [Changed::Updated]);
+    let ids = |holder: &str| {
+        let rows = store.definitions(holder, Kind::Workflow).expect("readable");
+        rows.into_iter().map(|row| (row.key.id, row.version, row.content)).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("ann"), [("B".into(), 1, "big".into()), ("b".into(), 2, "new".to_owned())]);
+    assert_eq!(ids("bob"), []);
+    assert_eq!(change(Change::Delete(workflow("b"))).await, [Changed::Deleted]);
+    assert_eq!(change(Change::Delete(workflow("b"))).await, [Changed::Missing]);
+    assert_eq!(change(put(workflow("b"), "again", &[])).await, [Changed::Created]);
+    let versions = store.versions(&workflow("b")).expect("readable");
+    assert_eq!(versions.iter().map(|row| &*row.content).collect::<Vec<_>>(), ["again", "new", "old"]);
+}
+
+async fn what_is_used_is_not_taken_away(place: &Place) {
+    let store = place.open();
+    let block = |holder: &str| DefinitionKey { holder: holder.into(), kind: Kind::Block, id: "x".into() };
+    let uses = [(Kind::Block, "x")];
+    let all = vec![put(block(SHARED), "{}", &[]), put(block("bob"), "{}", &[]), put(workflow("w"), "1", &uses)];
+    store.change_definitions(all, 1).await.expect("made");
+    let refused = store.change_definitions(vec![Change::Delete(block(SHARED)), Change::Delete(workflow("q"))], 2).await;
+    let refused = refused.expect_err("it is used");
+    assert_eq!((refused.code, &*refused.message), (Code::StillUsed, "the block x is used by w"));
+    assert!(store.definition(&block(SHARED)).expect("readable").is_some());
+    // Another's block of that name is not the one that is used.
+    store.change_definitions(vec![Change::Delete(block("bob"))], 2).await.expect("made");
+    // Together with what needs it, it can go.
+    let both = vec![Change::Delete(block(SHARED)), put(workflow("w"), "2", &[])];
+    assert_eq!(store.change_definitions(both, 3).await.expect("made"), [Changed::Deleted, Changed::Updated]);
+}
+
+async fn notifications_are_there_once_and_read_by_their_user(place: &Place) {
+    let store = place.open();
+    let new = |key: &str| NewNotification {
+        key: key.into(),
+        holder: "ann".into(),
+        title: "t".into(),
+        body: "b".into(),
+        metadata: "{}".into(),
+        at: 1,
+    };
+    for key in ["a", "a", "b"] {
+        store.notify(new(key)).await.expect("made");
+    }
+    let rows = store.notifications(Some("ann"), 10).expect("readable");
+    assert_eq!((rows.len(), store.notifications(Some("bob"), 10).expect("readable").len()), (2, 0));
+    let id = rows[0].id;
+    assert_eq!(store.read_notification(Some("bob"), id, 2).await.expect_err("not theirs").code, Code::NotThere);
+    store.read_notification(Some("ann"), id, 2).await.expect("read");
+    let is_read: Vec<bool> = store.notifications(None, 10).expect("readable").iter().map(|row| row.is_read).collect();
+    assert_eq!(is_read, [true, false]);
+}
+
+async fn what_is_remembered_comes_in_the_order_of_its_bytes(place: &Place) {
+    let store = place.open();
+    let write = |key: &str, value| MemoryWrite { key: key.into(), value };
+    let holder = profile_holder("ann");
+    let writes =
+        vec![write("é", Some(1.into())), write("Z", Some(2.into())), write("a", Some(3.into())), write("b", None)];
+    store.remember(holder.clone(), writes).await.expect("kept");
+    let kept = store.memories(&holder).await.expect("readable");
+    assert_eq!(
+        kept.keys().map(|key| key.to_string()).collect::<Vec<_>>(),
+        ["Z", "a", "é"],
+        "in the order of their bytes"
+    );
+    store.remember(holder.clone(), vec![write("a", None)]).await.expect("forgotten");
+    assert_eq!(store.memory(&holder, "a").await.expect("readable"), None);
+}
+
+async fn runs_are_filtered_and_counted(place: &Place) {
+    let store = place.open();
+    for n in 1..=4 {
+        let lease = store.begin(id(n)).expect("new");
+        let mut records = vec![record(id(n), 1, created(&store)), record(id(n), 2, Event::RunStarted { epoch: 1 })];
+        if n > 2 {
+            let end = Event::RunFinished { status: Status::Failed, error: None, failed: None, said: None };
+            records.push(record(id(n), 3, end));
+        }
+        append(&*store, lease, records).await.expect("stored");
+    }
+    assert_eq!(store.counts().expect("readable"), [("failed".to_owned(), 2), ("running".to_owned(), 2)]);
+    let ids = |filter: RunFilter| -> Vec<_> {
+        store.runs_of(&filter).expect("readable").into_iter().map(|row| row.id).collect()
+    };
+    let all = RunFilter { limit: 10, ..RunFilter::default() };
+    assert_eq!(ids(RunFilter { status: Some("failed".into()), ..all.clone() }), [id(4), id(3)]);
+    assert_eq!(ids(RunFilter { before: Some(id(3)), limit: 1, ..all.clone() }), [id(2)]);
+    assert_eq!(ids(RunFilter { holder: Some("ann".into()), name: Some("test".into()), ..all.clone() }).len(), 4);
+    assert_eq!(ids(RunFilter { holder: Some("bob".into()), ..all }), []);
+    assert!(store.bytes().expect("readable") > 0);
+    assert!(!store.describe().expect("readable").is_empty());
+}
+
+async fn a_run_that_gets_no_further_is_hopeless(place: &Place) {
+    let first = place.open();
+    let lease = first.begin(id(1)).expect("new");
+    let start = |seq, epoch| record(id(1), seq, Event::RunStarted { epoch });
+    append(&*first, lease, vec![record(id(1), 1, created(&first)), start(2, 1)]).await.expect("stored");
+    let watching = place.open();
+    assert_eq!(watching.orphans(9).expect("readable"), [], "its owner lives");
+    drop(first);
+    for n in 0..3 {
+        let orphans = watching.orphans(9).expect("readable");
+        assert_eq!(orphans.iter().map(|orphan| orphan.is_hopeless).collect::<Vec<_>>(), [false], "{n}");
+        let next = place.open();
+        let lease = next.claim(id(1)).await.expect("nobody's");
+        append(&*next, lease, vec![start(3 + n, lease.epoch)]).await.expect("stored");
+    }
+    assert!(watching.orphans(9).expect("readable")[0].is_hopeless);
+    watching.quarantine(id(1), 7).await.expect("left alone");
+    assert_eq!(watching.orphans(9).expect("readable"), []);
+    assert_eq!(watching.counts().expect("readable"), [("quarantined".to_owned(), 1)]);
+    // A person resumes it, and it gets on.
+    let lease = watching.claim(id(1)).await.expect("nobody's");
+    append(&*watching, lease, vec![start(7, lease.epoch), record(id(1), 8, Event::StepUncertain)])
+        .await
+        .expect("stored");
+    assert_eq!(watching.orphans(9).expect("readable"), [], "it is driven here");
+    watching.release(lease);
+    drop(watching);
+    assert!(!place.open().orphans(9).expect("readable")[0].is_hopeless);
+}
+
+async fn definitions_of_two_processes_have_versions_of_their_own(place: &Place) {
+    let (one, two) = (place.open(), place.open());
+    for n in 0..10 {
+        let (first, second) = (format!("{n} one"), format!("{n} two"));
+        let (first, second) = tokio::join!(
+            one.change_definitions(vec![put(workflow("w"), &first, &[])], 1),
+            two.change_definitions(vec![put(workflow("w"), &second, &[])], 2)
+        );
+        first.and(second).expect("both are made");
+    }
+    let versions = one.versions(&workflow("w")).expect("readable");
+    assert_eq!(versions.iter().map(|row| row.version).collect::<Vec<_>>(), (1..=20).rev().collect::<Vec<_>>());
+}

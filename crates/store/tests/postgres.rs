@@ -1,0 +1,211 @@
+//! What only a server can do to its clients: it goes away, comes back, loses an answer, and gives a run to another.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use flowloom_core::code::Code;
+use flowloom_core::event::Event;
+use flowloom_runtime::journal::Journal;
+use flowloom_store::{Database, Durability, Settings, Store};
+
+use support::{Place, append, created, finished, id, record};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_connection_is_made_again() {
+    let Some(place) = Place::postgres() else { return };
+    let database = place.postgres.as_ref().expect("a database");
+    let store = place.open();
+    let lease = store.begin(id(1)).expect("new");
+    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    assert_eq!(store.runs(9).expect("readable").len(), 1);
+    database.disconnect();
+    append(&*store, lease, vec![record(id(1), 2, Event::StepUncertain)]).await.expect("stored on a new connection");
+    database.disconnect();
+    assert_eq!(store.read(id(1), 0).await.expect("readable").len(), 2);
+}
+
+#[tokio::test]
+async fn it_works_where_one_thread_does_everything() {
+    let Some(place) = Place::postgres() else { return };
+    let store = place.open();
+    let lease = store.begin(id(1)).expect("new");
+    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    assert_eq!(store.read(id(1), 0).await.expect("readable").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_whose_lease_ran_out_cannot_write() {
+    let Some(place) = Place::postgres() else { return };
+    let (paused, other) = (place.open(), place.open());
+    let lease = paused.begin(id(1)).expect("new");
+    append(&*paused, lease, vec![record(id(1), 1, created(&paused))]).await.expect("stored");
+    assert_eq!(other.claim(id(1)).await.expect_err("its owner lives").code, Code::RunOwned);
+    // As if it had not been heard of for long.
+    place.postgres.as_ref().expect("a database").run("update process set expires_at = now() - interval '1 second'");
+    assert_eq!(other.orphans(9).expect("readable"), []);
+    let start = Event::RunStarted { epoch: 1 };
+    append(&*paused, lease, vec![record(id(1), 2, start)]).await.expect("nobody has taken it, so it may");
+    assert_eq!(other.claim(id(1)).await.expect_err("a commit renews the lease").code, Code::RunOwned);
+    place.postgres.as_ref().expect("a database").run("update process set expires_at = now() - interval '1 second'");
+    assert_eq!(other.orphans(9).expect("readable").len(), 1);
+    let taken = other.claim(id(1)).await.expect("it is silent");
+    assert_eq!(taken.epoch, 2);
+    let late = append(&*paused, lease, vec![record(id(1), 3, Event::StepUncertain)]).await;
+    assert_eq!(late.expect_err("another's now").code, Code::OwnershipLost);
+    append(&*other, taken, vec![record(id(1), 3, Event::StepUncertain)]).await.expect("stored");
+    // What it releases is not its own any more.
+    paused.release(lease);
+    drop(paused);
+    assert!(other.run(id(1)).expect("readable").expect("there").is_driven);
+}
+
+#[test]
+fn servers_that_start_together_make_the_tables_once() {
+    let Some(place) = Place::postgres() else { return };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| place.open());
+        }
+    });
+    place.postgres.as_ref().expect("a database").run("update schema_version set version = 99");
+    let url = &place.postgres.as_ref().expect("a database").url;
+    assert_eq!(refusal(url), (Code::StoreNewer, false));
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_refused_without_a_secret() {
+    assert_eq!(refusal("postgres://ann:s3cret@127.0.0.1:1/flows"), (Code::StoreFailed, false));
+    let Some(place) = Place::postgres() else { return };
+    let url = place.postgres.as_ref().expect("a database").url.replace("postgres@", "ann:s3cret@");
+    assert_eq!(refusal(&url), (Code::StoreFailed, false), "there is no such user");
+    // It speaks no TLS.
+    let required = format!("{}&sslmode=require", url);
+    assert_eq!(refusal(&required), (Code::StoreFailed, false));
+}
+
+/// Why a database is refused, and whether that tells the password.
+fn refusal(url: &str) -> (Code, bool) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = Database::parse(url).expect("an address");
+    let settings = Settings { database: Some(database), ..Settings::of(folder.path(), Durability::Normal) };
+    let error = Store::open_with(&settings).map(|_| ()).expect_err("refused");
+    (error.code, error.message.contains("s3cret"))
+}
+
+/// Stands between a store and its server, and loses a commit, or the answer to it, when it is told to.
+struct Middle {
+    port: u16,
+    loses: Arc<AtomicU8>,
+}
+
+/// What is lost next.
+const NOTHING: u8 = 0;
+const THE_ANSWER: u8 = 1;
+const THE_COMMIT: u8 = 2;
+/// No connection is let through.
+const ALL: u8 = 3;
+
+impl Middle {
+    fn start(socket: String) -> Middle {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let loses = Arc::new(AtomicU8::new(NOTHING));
+        let shared = loses.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if shared.load(Ordering::Acquire) == ALL {
+                    continue;
+                }
+                let server = UnixStream::connect(&socket).expect("it listens");
+                let (loses, back) = (shared.clone(), (server.try_clone(), client.try_clone()));
+                std::thread::spawn(move || forward(client, server, &loses));
+                if let (Ok(mut server), Ok(mut client)) = back {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut server, &mut client);
+                        let _ = client.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        Middle { port, loses }
+    }
+}
+
+fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8) {
+    let mut buffer = [0; 65536];
+    while let Ok(length @ 1..) = client.read(&mut buffer) {
+        let part = &buffer[..length];
+        let is_commit = part.windows(7).any(|window| window == b"COMMIT\0");
+        let lost = match loses.load(Ordering::Acquire) {
+            lost @ (THE_ANSWER | THE_COMMIT) if is_commit => {
+                loses.store(NOTHING, Ordering::Release);
+                lost
+            }
+            ALL => ALL,
+            _ => NOTHING,
+        };
+        if lost != NOTHING {
+            // The client hears nothing from now on.
+            let _ = client.shutdown(Shutdown::Both);
+            if lost == THE_ANSWER {
+                let _ = server.write_all(part);
+            } else {
+                let _ = server.shutdown(Shutdown::Both);
+            }
+            return;
+        }
+        if server.write_all(part).is_err() {
+            return;
+        }
+    }
+    let _ = server.shutdown(Shutdown::Both);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_lost_or_whose_answer_is_happens_once() {
+    let Some(place) = Place::postgres() else { return };
+    let (middle, store) = through_the_middle(&place);
+    let lease = store.begin(id(1)).expect("new");
+    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    for (seq, lost) in [(2, THE_ANSWER), (3, THE_COMMIT), (4, THE_COMMIT), (5, THE_ANSWER)] {
+        middle.loses.store(lost, Ordering::Release);
+        append(&*store, lease, vec![record(id(1), seq, finished("x".into()))]).await.expect("stored, as it turns out");
+        assert_eq!(middle.loses.load(Ordering::Acquire), NOTHING, "it was lost");
+    }
+    let numbers: Vec<u64> = place.open().read(id(1), 0).await.expect("readable").iter().map(|it| it.seq).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_could_not_be_written_goes_on_when_the_server_is_back() {
+    let Some(place) = Place::postgres() else { return };
+    let (middle, store) = through_the_middle(&place);
+    let lease = store.begin(id(1)).expect("new");
+    let begun = vec![record(id(1), 1, created(&store)), record(id(1), 2, Event::RunStarted { epoch: 1 })];
+    append(&*store, lease, begun).await.expect("stored");
+    middle.loses.store(ALL, Ordering::Release);
+    let failed = append(&*store, lease, vec![record(id(1), 3, Event::StepUncertain)]).await;
+    assert_eq!(failed.expect_err("there is no server").code, Code::StoreFailed);
+    assert_eq!(store.runs(9).expect_err("there is no server").code, Code::StoreFailed);
+    // Its row says still that this process drives it.
+    store.release(lease);
+    middle.loses.store(NOTHING, Ordering::Release);
+    assert_eq!(store.orphans(9).expect("readable").len(), 1);
+    let lease = store.claim(id(1)).await.expect("nobody drives it");
+    append(&*store, lease, vec![record(id(1), 3, Event::StepUncertain)]).await.expect("stored");
+}
+
+/// A store whose connections go through a [`Middle`].
+fn through_the_middle(place: &Place) -> (Middle, Arc<Store>) {
+    let database = place.postgres.as_ref().expect("a database");
+    let middle = Middle::start(database.socket());
+    let name = database.url.split('/').nth(3).and_then(|rest| rest.split('?').next()).expect("a name");
+    let url = format!("postgres://postgres@127.0.0.1:{}/{name}", middle.port);
+    let store = place.open_at(Some(&url), Durability::Normal);
+    (middle, store)
+}

@@ -1,0 +1,55 @@
+//! SQLite when it is unwell: what it says, and that nothing is lost that was acknowledged.
+
+mod support;
+
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_runtime::journal::Journal;
+use flowloom_store::{Durability, Store};
+
+use support::{append, created, finished, id, record};
+
+fn open(folder: &FilePath) -> Arc<Store> {
+    Store::open(folder, Durability::Normal).expect("it opens")
+}
+
+fn refusal(folder: &FilePath) -> Code {
+    Store::open(folder, Durability::Normal).map(|_| ()).expect_err("refused").code
+}
+
+#[test]
+fn an_unwell_database_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("flowloom.db");
+    std::fs::write(&file, "this is no database, but long enough to look at as one ".repeat(100)).expect("written");
+    assert_eq!(refusal(folder.path()), Code::StoreCorrupt);
+    let newer = tempfile::tempdir().expect("a folder");
+    drop(open(newer.path()));
+    let connection = rusqlite::Connection::open(newer.path().join("flowloom.db")).expect("it opens");
+    connection.execute_batch("PRAGMA user_version = 99").expect("set");
+    drop(connection);
+    assert_eq!(refusal(newer.path()), Code::StoreNewer);
+    assert_eq!(refusal(FilePath::new("/proc/no/such/folder")), Code::StoreReadOnly);
+}
+
+#[tokio::test]
+async fn a_full_database_loses_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    let lease = store.begin(id(1)).expect("new");
+    append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
+    store.limit_pages(20).expect("limited");
+    let mut acknowledged = 1;
+    let error = loop {
+        let big = finished("x".repeat(3_000).into());
+        match append(&*store, lease, vec![record(id(1), acknowledged + 1, big)]).await {
+            Ok(()) => acknowledged += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code, Code::StoreFull, "{error}");
+    let kept = open(folder.path()).read(id(1), 0).await.expect("readable");
+    assert_eq!(kept.len() as u64, acknowledged);
+}

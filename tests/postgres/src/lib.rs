@@ -1,0 +1,88 @@
+//! A real Postgres for tests. Test processes share one server, which is started by the first, and ended a moment after
+//! the last by a watcher that outlives them, however they end. Each test has a database of its own.
+
+mod server;
+
+use std::sync::OnceLock;
+
+use server::Server;
+
+/// The server that this process uses. Held until the process ends.
+static SERVER: OnceLock<Option<Server>> = OnceLock::new();
+
+/// A database of one test.
+pub struct Database {
+    /// Its address.
+    pub url: String,
+    admin: String,
+}
+
+impl Database {
+    /// A new empty database; `None`, and a word why, where there is no Postgres, unless `FLOWLOOM_REQUIRE_POSTGRES` is set.
+    pub fn create() -> Option<Database> {
+        let server = SERVER.get_or_init(|| match Server::shared() {
+            Ok(server) => Some(server),
+            Err(why) if std::env::var_os("FLOWLOOM_REQUIRE_POSTGRES").is_some() => panic!("{why}"),
+            Err(why) => {
+                skip(&why);
+                None
+            }
+        });
+        let server = server.as_ref()?;
+        let name = format!("t{}", uuid::Uuid::new_v4().simple());
+        let admin = server.url("postgres");
+        run(&admin, &format!("create database {name}"));
+        Some(Database { url: server.url(&name), admin })
+    }
+
+    /// Runs statements in this database.
+    pub fn run(&self, sql: &str) {
+        run(&self.url, sql);
+    }
+
+    /// The first column of the rows that a statement gives.
+    pub fn texts(&self, sql: &str) -> Vec<String> {
+        run(&self.url, sql)
+    }
+
+    /// Ends every connection to this database, as a restart of the server would.
+    pub fn disconnect(&self) {
+        let name = self.url.rsplit('/').next().unwrap_or_default().split('?').next().unwrap_or_default();
+        run(
+            &self.admin,
+            &format!("select pg_terminate_backend(pid)::text from pg_stat_activity where datname = '{name}'"),
+        );
+    }
+
+    /// The folder of the server's socket.
+    pub fn socket(&self) -> String {
+        let folder = self.url.rsplit("host=").next().unwrap_or_default();
+        format!("{folder}/.s.PGSQL.5432")
+    }
+}
+
+#[allow(clippy::print_stderr)]
+fn skip(why: &str) {
+    eprintln!("SKIP: {why}");
+}
+
+/// Runs statements on a thread of its own, since the test may be a task.
+fn run(url: &str, sql: &str) -> Vec<String> {
+    let (url, sql) = (url.to_owned(), sql.to_owned());
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("it answers");
+            let connection = tokio::spawn(connection);
+            let rows = client.simple_query(&sql).await.expect("statements that work");
+            drop(client);
+            let _ = connection.await;
+            let text = |message| match message {
+                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            };
+            rows.into_iter().filter_map(text).collect()
+        })
+    });
+    thread.join().expect("the statements work")
+}

