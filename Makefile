@@ -4,7 +4,7 @@ CARGO ?= cargo
 CARGO_DENY := 0.20.2
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo test lint deny bench model postgres release
+.PHONY: help demo test lint deny bench model clients postgres release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,6 +18,9 @@ release:
 model:  ## Fetch the local model into the cache (about 100 MB, once)
 	@scripts/fetch-model.sh
 
+clients:  ## Install the clients that the server is tested with (once)
+	@scripts/fetch-clients.sh
+
 postgres:  ## Fetch a Postgres for the tests into the cache (about 25 MB, once)
 	@scripts/fetch-postgres.sh
 
@@ -27,10 +30,11 @@ lint:  ## Formatting and lints, as in CI
 
 # Snapshots are compared, never written: a change of what people see is accepted by hand (CONTRIBUTING.md).
 test: export INSTA_UPDATE = no
-# A test of the sandbox or of Postgres that cannot run here fails, instead of saying SKIP.
+# A test of the sandbox, of Postgres or with clients of others that cannot run here fails, instead of saying SKIP.
 test: export FLOWLOOM_REQUIRE_SANDBOX = 1
 test: export FLOWLOOM_REQUIRE_POSTGRES = 1
-test: model postgres lint  ## Everything CI does
+test: export FLOWLOOM_REQUIRE_CLIENTS = 1
+test: model postgres clients lint  ## Everything CI does
 ifeq ($(NEXTEST),yes)
 	$(CARGO) nextest run --locked --workspace --no-fail-fast
 else

@@ -15,7 +15,7 @@ use crate::workloads::{FAST, SLOW, linear, many_runs, one};
 use crate::{floor, world};
 
 /// A new folder on the disk of the build, since `/tmp` may be memory.
-fn scratch() -> Result<TempDir, Failure> {
+pub(crate) fn scratch() -> Result<TempDir, Failure> {
     let target = crate::target().join("bench");
     std::fs::create_dir_all(&target)?;
     Ok(TempDir::new_in(target)?)

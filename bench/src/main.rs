@@ -5,6 +5,7 @@
 //! is compiled, started and driven, its events go to one subscriber, and limits, budgets, timeouts and retries are on.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod client;
 mod definitions;
 mod durable;
 mod floor;
@@ -12,6 +13,8 @@ mod hostile;
 mod measure;
 mod report;
 mod sandbox;
+mod serving;
+mod slow_model;
 mod workloads;
 mod world;
 
@@ -23,8 +26,8 @@ use measure::Row;
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOADS: [&str; 13] =
-    ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "hostile", "sandbox"];
+const WORKLOADS: [&str; 15] =
+    ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "hostile", "sandbox"];
 
 /// Where a child process writes its rows.
 const CHILD: &str = "--child";
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.as_slice() {
         [flag, workload] if flag == CHILD => child(workload),
+        [flag] if flag == serving::AXUM => bare(),
         chosen => parent(chosen),
     };
     match done {
@@ -76,6 +80,13 @@ fn parent(chosen: &[String]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Serves as the floor of the server until it is killed.
+fn bare() -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serving::bare())?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Measures one workload and prints its rows as JSON.
 fn child(workload: &str) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -96,6 +107,8 @@ fn child(workload: &str) -> Result<ExitCode, Failure> {
             }
             "F1000" => workloads::f1000().await,
             "M1000" => workloads::m1000().await,
+            "HTTP" => serving::http().await,
+            "crowds" => serving::crowds().await,
             "hostile" => Ok(hostile::compiled()),
             "sandbox" => sandbox::sandbox().await,
             other => Err(format!("there is no workload {other}").into()),

@@ -254,6 +254,9 @@ pub(crate) struct ServeArgs {
     /// A further host name that it answers to
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
+    /// How it tells of itself on stderr [default: text]
+    #[arg(long, value_enum, value_name = "STYLE")]
+    pub(crate) log: Option<crate::log::Style>,
     /// Runs under way at most
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) max_runs: usize,

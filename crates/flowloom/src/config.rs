@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::Global;
 use crate::mcp;
 use crate::retention::Retention;
+use crate::server::settings;
 
 /// Between two looks for runs whose process has gone, in milliseconds.
 const TAKE_UP_MS: u64 = 3000;
@@ -48,6 +49,16 @@ pub(crate) struct File {
     mcp: BTreeMap<String, Mcp>,
     sandbox: Sandboxing,
     retention: BTreeMap<String, String>,
+    telemetry: Telemetry,
+    server: settings::Settings,
+}
+
+/// Where a server tells of its runs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Telemetry {
+    /// The address of an OpenTelemetry collector that takes OTLP over HTTP.
+    pub(crate) otlp: Option<String>,
 }
 
 /// How untrusted code is run; what is not given is the sandbox's own default.
@@ -243,6 +254,8 @@ pub(crate) struct Config {
     pub(crate) sandbox: Sandboxing,
     /// How long runs are kept after their end.
     pub(crate) retention: Retention,
+    pub(crate) server: settings::Settings,
+    pub(crate) telemetry: Telemetry,
 }
 
 impl Config {
@@ -262,8 +275,10 @@ impl Config {
                 "normal".to_owned()
             })?;
         let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| {
-            let message =
-                format!("durability is full, normal or off, not {:?} ({})", durability.value, durability.origin);
+            let message = format!(
+                "durability is full, normal, off or memory, not {:?} ({})",
+                durability.value, durability.origin
+            );
             StepError::new(Code::ConfigInvalid, message)
         })?;
         let database = database(global, file.database, &origin)?;
@@ -296,6 +311,8 @@ impl Config {
             mcp: file.mcp,
             sandbox: file.sandbox,
             retention: Retention::parse(&file.retention)?,
+            server: file.server,
+            telemetry: file.telemetry,
             file: path,
         })
     }

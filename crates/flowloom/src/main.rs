@@ -13,6 +13,7 @@ mod definitions;
 mod draw;
 mod failure;
 mod inputs;
+mod log;
 mod mcp;
 mod out;
 mod progress;
@@ -21,6 +22,7 @@ mod retention;
 mod schedule;
 mod server;
 mod source;
+mod telemetry;
 mod workflows;
 
 use std::process::ExitCode;

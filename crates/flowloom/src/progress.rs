@@ -37,7 +37,7 @@ pub(crate) fn follow(
                     last = record.seq;
                     screen.event(&record);
                 }
-                Heard::Signal(Signal::Delta { path, attempt, text }) => screen.delta(&path, attempt, &text),
+                Heard::Signal(Signal::Delta { path, attempt, text, .. }) => screen.delta(&path, attempt, &text),
                 // Too slow for the live stream: the journal has every event among what was missed.
                 Heard::Missed(_) => {
                     for record in journal.read(run, last).await.unwrap_or_default() {

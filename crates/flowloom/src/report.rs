@@ -12,6 +12,11 @@ use flowloom_formats::present;
 
 /// The one object that `run --json`, `resume --json` and the entries of `runs --json` are.
 pub(crate) fn summary(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Value {
+    fields(id, plan, state, env).into()
+}
+
+/// The fields of the same object.
+pub(crate) fn fields(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Map {
     let presented = present(plan, state, env);
     let error = match &state.error {
         None => Value::Null,
@@ -21,7 +26,7 @@ pub(crate) fn summary(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Va
             ("path", state.failed.as_ref().map_or(Value::Null, |path| path.as_str().into())),
         ]),
     };
-    Value::map([
+    let fields = [
         ("run_id", Value::from(id.to_string())),
         ("format", plan.format.name().into()),
         ("status", state.status.name().into()),
@@ -29,7 +34,8 @@ pub(crate) fn summary(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Va
         ("result", presented.result),
         ("error", error),
         ("usage", usage(state)),
-    ])
+    ];
+    fields.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }
 
 /// The same object for a definition or a call that was refused before there was a run.

@@ -39,8 +39,8 @@ impl Telemetry {
     pub(crate) fn start(address: &str) -> Result<Telemetry, StepError> {
         let endpoint = format!("{}/v1/traces", address.trim_end_matches('/'));
         let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(PATIENCE).build();
-        let mut exporter = exporter
-            .map_err(|error| StepError::new(Code::ConfigInvalid, format!("telemetry.otlp: {error}")))?;
+        let mut exporter =
+            exporter.map_err(|error| StepError::new(Code::ConfigInvalid, format!("telemetry.otlp: {error}")))?;
         exporter.set_resource(&Resource::builder().with_service_name("flowloom").build());
         let (ended, mut waiting) = mpsc::channel::<Vec<SpanData>>(WAITING);
         tokio::spawn(async move {

@@ -128,10 +128,13 @@ fn calls_of_other_sites_are_refused() {
         (vec!["Content-Type: text/plain"], 415),
         (vec!["Content-Type: application/x-www-form-urlencoded"], 415),
         (vec![], 415),
-        (vec![json_type, "Host: flows.example"], 202),
-        (vec![json_type, &format!("Origin: http://localhost:{port}")], 202),
+        (vec![json_type, "Host: flows.example"], 200),
+        (vec![json_type, &format!("Origin: http://{}", server.address)], 200),
+        // Another port of this machine is another site.
+        (vec![json_type, &format!("Origin: http://localhost:{port}")], 403),
+        (vec![json_type, "Origin: http://127.0.0.1:3000"], 403),
     ] {
-        let reply = server.call("POST", "/api/v1/runs", &headers, &run);
+        let reply = server.call("POST", "/api/v1/runs?wait=60", &headers, &run);
         assert_eq!(reply.status, status, "{headers:?}: {reply:?}");
         assert_eq!(status == 403, reply.body.contains("FL1504"), "{headers:?}");
     }
@@ -265,7 +268,9 @@ fn the_text_of_answers_comes_with_the_events() {
     let body = json!({"workflow": "hello", "inputs": "hi"}).to_string();
     let reply = server.call("POST", "/api/v1/runs", &headers, &body);
     assert!(
-        reply.body.contains("event: delta\ndata: {\"path\":\"/s\",\"attempt\":1,\"text\":\"LLM(Say hi)\"}"),
+        reply
+            .body
+            .contains("event: delta\ndata: {\"path\":\"/s\",\"attempt\":1,\"offset\":0,\"text\":\"LLM(Say hi)\"}"),
         "{reply:?}"
     );
     assert!(reply.body.trim_end().ends_with("\"status\":\"succeeded\"}"), "{reply:?}");
@@ -318,4 +323,26 @@ fn there_are_as_many_runs_as_there_may_be() {
     assert_eq!((refused.status, refused.code()), (429, "FL1508".to_owned()));
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
     slow.release();
+}
+
+#[test]
+fn runs_can_be_kept_in_memory_only() {
+    let place = place();
+    place.write("flowloom.toml", &format!("durability = \"memory\"\n{ECHO}"));
+    let mut server = Serving::start(&place, &[]);
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "ask-a-person", "inputs": "tea"})).json();
+    assert_eq!(text(&run, "status"), "waiting", "{run}");
+    let path = format!("/api/v1/runs/{}", text(&run, "run_id"));
+    assert_eq!(server.get(&path).json(), run);
+    assert_eq!(
+        text(&server.post(&format!("{path}/answer?wait=60"), &json!({"value": "yes"})).json(), "status"),
+        "succeeded"
+    );
+    assert_eq!(server.get("/api/v1/runs?status=succeeded").json()["items"][0]["run_id"], run["run_id"]);
+    let (events, is_done) = numbers(server.stream(&format!("{path}/events?from=2"), &[]));
+    assert!(is_done && events.first() == Some(&3), "{events:?}");
+    assert!(server.get("/metrics").body.contains("flowloom_runs{status=\"succeeded\"} 1\n"));
+    signal(&server.child, "-TERM");
+    assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(Serving::start(&place, &[]).get(&path).status, 404);
 }

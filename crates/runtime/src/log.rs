@@ -92,11 +92,20 @@ impl RunLog {
         for record in &records {
             state.learn(record);
         }
-        state.durable = state.next_seq - 1;
+        let durable = state.next_seq - 1;
+        state.durable = durable;
         state.live = state.outcomes.is_empty();
         state.stored = records;
         let immediate = journal.is_immediate();
-        RunLog { lease, mode, clock, journal, publisher: Publisher::default(), immediate, state: Mutex::new(state) }
+        RunLog {
+            lease,
+            mode,
+            clock,
+            journal,
+            publisher: Publisher::after(durable),
+            immediate,
+            state: Mutex::new(state),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::event::MemoryWrite;
+use flowloom_core::event::{MemoryWrite, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Wish;
 
 use crate::db::{Connection, Error, Param, Row, params};
 use crate::owner::Living;
-use crate::{Store, wishes};
+use crate::{Store, rows, wishes};
 
 /// A run as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,12 +68,20 @@ impl Store {
     /// Keeps a bundle for the run that is about to start; it is stored with the run's first event.
     pub fn keep_bundle(&self, content: &str) -> Hash {
         let hash = Hash::of(content.as_bytes());
-        self.bundles().insert(hash, content.into());
+        self.keep_hashed(hash, &content.into());
         hash
+    }
+
+    /// The same for a bundle whose hash is known.
+    pub fn keep_hashed(&self, hash: Hash, content: &Arc<str>) {
+        self.bundles().insert(hash, content.clone());
     }
 
     /// The bundle of a run.
     pub fn bundle(&self, hash: Hash) -> Result<Arc<str>, StepError> {
+        if let Some(waiting) = self.bundles().get(&hash) {
+            return Ok(waiting.clone());
+        }
         let sql = "select content from bundle where hash = $1";
         let content: Option<String> =
             self.read_with(|db| db.first(sql, params![&hash.to_string()], |row| row.get(0)))?;
@@ -87,6 +95,9 @@ impl Store {
 
     /// The newest runs that a filter lets through.
     pub fn runs_of(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StepError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.runs_of(filter).into_iter().map(|row| self.driven(row)).collect());
+        }
         let sql = format!("select {RUN_COLUMNS} from run where {FILTER} order by id desc limit $7 offset $8");
         let RunFilter { holder, status, name, workflow, format, before, limit, offset } = filter;
         let before = before.map(|id| id.to_string());
@@ -95,6 +106,10 @@ impl Store {
 
     /// How many runs a filter lets through, whatever its `limit` and `offset`.
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StepError> {
+        if let Some(runs) = &self.runs {
+            let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
+            return Ok(runs.runs_of(&all).len() as u64);
+        }
         let RunFilter { holder, status, name, workflow, format, before, .. } = filter;
         let before = before.map(|id| id.to_string());
         let sql = format!("select count(*) from run where {FILTER}");
@@ -104,6 +119,9 @@ impl Store {
 
     /// The run with this id, if there is one.
     pub fn run(&self, id: RunId) -> Result<Option<RunRow>, StepError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.run(id).map(|row| self.driven(row)));
+        }
         let sql = format!("select {RUN_COLUMNS} from run where id = $1");
         Ok(self.select_runs(&sql, params![&id.to_string()])?.pop())
     }
@@ -114,8 +132,20 @@ impl Store {
         self.read_with(|db| db.first(sql, &[], |row| row.count(0)))
     }
 
+    /// Events of a run after number `after`, `most` of them at most.
+    pub fn events(&self, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, StepError> {
+        match &self.runs {
+            // They are shared, so that many of them cost no more than one.
+            Some(runs) => runs.read(run, after),
+            None => self.read_with(|db| rows::read(db, run, after, most)),
+        }
+    }
+
     /// How many runs there are, by status.
     pub fn counts(&self) -> Result<Vec<(String, u64)>, StepError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.counts());
+        }
         let sql = "select status, count(*) from run group by status order by status";
         self.read_with(|db| db.query(sql, &[], |row| Ok((row.get(0)?, row.count(1)?))))
     }
@@ -137,6 +167,11 @@ impl Store {
                 Err(StepError::new(Code::RunAmbiguous, message))
             }
         }
+    }
+
+    /// A run in memory, with whether it is driven.
+    fn driven(&self, row: RunRow) -> RunRow {
+        RunRow { is_driven: row.finished_at.is_none() && self.owner.holds(row.id), ..row }
     }
 
     fn select_runs(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<RunRow>, StepError> {

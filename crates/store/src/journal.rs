@@ -15,6 +15,7 @@ use flowloom_runtime::journal::{Append, Journal, Lease, Wish, thread_holder};
 
 use crate::Store;
 use crate::db::{Connection, Error, Row, params};
+use crate::memory::MemoryRuns;
 use crate::orphans::is_progress;
 use crate::owner::owned;
 use crate::rows::{self, Stored};
@@ -27,6 +28,14 @@ impl Journal for Store {
 
     fn claim(&self, run: RunId) -> Boxed<'_, Result<Lease, StepError>> {
         Box::pin(async move {
+            if let Some(runs) = &self.runs {
+                self.owner.take(run)?;
+                let claimed = runs.claim(run);
+                if claimed.is_err() {
+                    self.owner.drop_run(run);
+                }
+                return claimed;
+            }
             let (seen, living) = self.read_with(|db| Ok((current(db, run)?, self.owner.living(db)?)))?;
             if seen.owner.as_deref().is_some_and(|owner| self.owner.drives(owner, run, &living)) {
                 return Err(owned(run));
@@ -57,7 +66,7 @@ impl Journal for Store {
 
     fn release(&self, lease: Lease) {
         self.mailboxes.close(lease.run);
-        if self.owner.drop_run(lease.run) {
+        if self.owner.drop_run(lease.run) && self.runs.is_none() {
             let owner = self.owner.name().to_owned();
             // Nobody waits for this: an owner that is gone owns nothing anyway.
             drop(self.writer.append(Box::new(move |connection| {
@@ -68,6 +77,9 @@ impl Journal for Store {
     }
 
     fn append(&self, lease: Lease, records: Vec<Arc<Record>>) -> Append {
+        if let Some(runs) = &self.runs {
+            return self.append_in_memory(runs, lease, &records);
+        }
         let rows: Result<Vec<Stored>, StepError> = records.iter().map(|record| Stored::of(record)).collect();
         let rows = match rows {
             Ok(rows) => rows,
@@ -78,11 +90,17 @@ impl Journal for Store {
             _ => None,
         });
         let batch = Batch { lease, records, rows, bundle, owner: self.owner.name().to_owned() };
-        self.writer.append(Box::new(move |connection| batch.write(connection)))
+        let is_over = batch.records.iter().any(|record| matches!(record.event, Event::RunFinished { .. }));
+        let appended = self.writer.append(Box::new(move |connection| batch.write(connection)));
+        if is_over && matches!(appended, Append::Done(Ok(()))) {
+            // The end has taken the owner out of its row, so that giving the run up needs no commit of its own.
+            self.owner.drop_run(lease.run);
+        }
+        appended
     }
 
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>> {
-        Box::pin(async move { self.read_with(|db| rows::read(db, run, after)) })
+        Box::pin(async move { self.events(run, after, u32::MAX) })
     }
 
     fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>> {
@@ -107,8 +125,38 @@ impl Journal for Store {
     }
 
     fn wishes(&self, run: RunId) -> Option<Boxed<'static, Vec<Wish>>> {
-        Some(self.mailboxes.clone().next(run))
+        // Other processes do not see runs that are kept in this one.
+        self.runs.is_none().then(|| self.mailboxes.clone().next(run))
     }
+}
+
+impl Store {
+    /// Keeps records in memory; what they say of users' memories goes into the database.
+    fn append_in_memory(&self, runs: &MemoryRuns, lease: Lease, records: &[Arc<Record>]) -> Append {
+        let kept = runs.append(lease, records);
+        let holder = runs.run(lease.run).map(|row| row.holder).unwrap_or_default();
+        let writes: Vec<_> = records.iter().flat_map(|record| remembered(&holder, &record.event)).collect();
+        if kept.is_err() || writes.is_empty() {
+            return Append::Done(kept);
+        }
+        self.writer.append(Box::new(move |connection| {
+            writes.iter().try_for_each(|(holder, write)| remember(connection, holder, write))
+        }))
+    }
+}
+
+/// What an event keeps for its user, and under whose name.
+fn remembered(holder: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
+    match event {
+        Event::RunFinished { said: Some(said), .. } => vec![(thread_holder(holder), said.clone())],
+        Event::StepFinished { memory, .. } => memory.iter().map(|write| (holder.to_owned(), write.clone())).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Why a process that no longer owns a run stops.
+pub(crate) fn lost() -> StepError {
+    StepError::new(Code::OwnershipLost, "another process took the run over; this one stops without writing")
 }
 
 struct Current {
@@ -171,8 +219,7 @@ impl Batch {
         let read =
             |row: &Row<'_>| Ok(Own { number: row.get(0)?, holder: row.get(1)?, is_fruitless: row.count(2)? > 0 });
         let found = connection.first_for_update(sql, params![&run, self.lease.epoch, &self.owner], read)?;
-        let message = "another process took the run over; this one stops without writing";
-        found.ok_or_else(|| StepError::new(Code::OwnershipLost, message).into())
+        found.ok_or_else(|| lost().into())
     }
 }
 
@@ -208,7 +255,8 @@ fn project(connection: &Connection, number: i64, holder: &str, record: &Record) 
 }
 
 fn set_status(connection: &Connection, number: i64, status: &str, finished: Option<i64>) -> Result<(), Error> {
-    let sql = "update run set status = $1, finished_at = $2 where number = $3";
+    let sql =
+        "update run set status = $1, finished_at = $2, owner = case when $2 is null then owner end where number = $3";
     connection.put(sql, params![status, finished, number])
 }
 

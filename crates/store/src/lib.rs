@@ -11,6 +11,7 @@ mod failure;
 mod hooks;
 mod journal;
 mod keys;
+mod memory;
 mod notifications;
 mod orphans;
 mod owner;
@@ -40,6 +41,7 @@ use db::{Connection, Error, Source};
 pub use definitions::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, SHARED, VersionRow};
 pub use hooks::HookRow;
 pub use keys::KeyRow;
+use memory::MemoryRuns;
 pub use notifications::{NewNotification, NotificationRow};
 pub use orphans::Orphan;
 pub use owner::Alone;
@@ -60,6 +62,8 @@ pub enum Durability {
     Normal,
     /// A crash of the process only, without any promise about the machine.
     Off,
+    /// Nothing: runs are kept in this process, and of those that have ended the last 10,000.
+    Memory,
 }
 
 impl Durability {
@@ -69,6 +73,7 @@ impl Durability {
             "full" => Some(Durability::Full),
             "normal" => Some(Durability::Normal),
             "off" => Some(Durability::Off),
+            "memory" => Some(Durability::Memory),
             _ => None,
         }
     }
@@ -107,7 +112,9 @@ pub struct Store {
     readers: Readers,
     owner: Owner,
     mailboxes: Arc<Mailboxes>,
-    /// Bundles that wait for the first event of their run, to be stored in its transaction.
+    /// The runs, if they are not in the database.
+    runs: Option<MemoryRuns>,
+    /// Bundles that wait for the first event of their run, to be stored in its transaction; those of runs in memory stay.
     bundles: Mutex<HashMap<Hash, Arc<str>>>,
 }
 
@@ -142,7 +149,8 @@ impl Store {
         background.endure(durability)?;
         let is_quick = durability != Durability::Full;
         let writer = Writer::start(Connection::Sqlite(connection), Some(background), is_quick)?;
-        Ok(Store::of(folder, writer, Source::Sqlite(file), Owner::with_lock(folder)))
+        let runs = (durability == Durability::Memory).then(MemoryRuns::default);
+        Ok(Store::of(folder, writer, Source::Sqlite(file), Owner::with_lock(folder), runs))
     }
 
     fn on_postgres(folder: &Path, database: &Database, lease: Duration) -> Result<Arc<Store>, StepError> {
@@ -150,15 +158,16 @@ impl Store {
         let process = Process { name: owner::new_name(), lease };
         let writer = Connection::Postgres(Box::new(Postgres::of(database, Some(process.clone()))));
         let writer = Writer::start(writer, None, false)?;
-        Ok(Store::of(folder, writer, Source::Postgres(database.clone()), Owner::with_lease(database, process)))
+        Ok(Store::of(folder, writer, Source::Postgres(database.clone()), Owner::with_lease(database, process), None))
     }
 
-    fn of(folder: &Path, writer: Writer, source: Source, owner: Owner) -> Arc<Store> {
+    fn of(folder: &Path, writer: Writer, source: Source, owner: Owner, runs: Option<MemoryRuns>) -> Arc<Store> {
         Arc::new(Store {
             folder: folder.to_owned(),
             writer,
             readers: Readers::new(source.clone()),
             owner,
+            runs,
             mailboxes: Arc::new(Mailboxes::new(source)),
             bundles: Mutex::default(),
         })

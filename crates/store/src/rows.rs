@@ -73,12 +73,12 @@ impl Stored {
     }
 }
 
-/// The events of a run after `after`.
-pub(crate) fn read(connection: &Connection, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, Error> {
+/// The events of a run after `after`, `most` of them at most.
+pub(crate) fn read(connection: &Connection, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, Error> {
     let number = number(connection, run)?;
     let sql = "select event.id, at, path, attempt, kind, data, blob.content from event \
-               left join blob on blob.hash = event.output where event.id > $1 and event.id < $2 order by event.id";
-    let bounds = params![number * EVENTS + after as i64, (number + 1) * EVENTS];
+               left join blob on blob.hash = event.output where event.id > $1 and event.id < $2 order by event.id limit $3";
+    let bounds = params![number * EVENTS + after as i64, (number + 1) * EVENTS, most];
     connection.query(sql, bounds, |row| record(row, run).map(Arc::new))
 }
 

@@ -13,8 +13,13 @@ pub(crate) async fn serve(global: &Global, arguments: ServeArgs) -> Outcome {
     if !arguments.folder.is_dir() {
         return Err(Failure::usage(format!("{} is no folder", arguments.folder.display())));
     }
-    let options =
-        Options { folder: arguments.folder, bind: arguments.bind, hosts: arguments.host, max_runs: arguments.max_runs };
+    let options = Options {
+        folder: arguments.folder,
+        bind: arguments.bind,
+        hosts: arguments.host,
+        max_runs: arguments.max_runs,
+        log: arguments.log.unwrap_or(config.server.log),
+    };
     server::serve(App::open(config)?, options).await?;
     Ok(0)
 }

@@ -17,8 +17,8 @@ pub(crate) struct Body<T>(pub(crate) T, pub(crate) String);
 impl<T: DeserializeOwned> FromRequest<Arc<Server>> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &Arc<Server>) -> Result<Body<T>, Problem> {
-        let text = text(request).await?;
+    async fn from_request(request: Request, server: &Arc<Server>) -> Result<Body<T>, Problem> {
+        let text = text(server, request).await?;
         let value = serde_json::from_str(&text)
             .map_err(|error| invalid(format!("the body is not what this route takes: {error}")))?;
         Ok(Body(value, text))
@@ -26,8 +26,14 @@ impl<T: DeserializeOwned> FromRequest<Arc<Server>> for Body<T> {
 }
 
 /// The text of a body.
-pub(crate) async fn text(request: Request) -> Result<String, Problem> {
-    let bytes = axum::body::to_bytes(request.into_body(), BODY).await.map_err(|error| {
+pub(crate) async fn text(server: &Server, request: Request) -> Result<String, Problem> {
+    let patience = server.app.config.server.body_timeout();
+    let read = tokio::time::timeout(patience, axum::body::to_bytes(request.into_body(), BODY)).await;
+    let read = read.map_err(|_| {
+        let message = format!("the body took longer than {} ms", patience.as_millis());
+        invalid(message).with_status(StatusCode::REQUEST_TIMEOUT)
+    })?;
+    let bytes = read.map_err(|error| {
         let message = format!("the body cannot be read, or has more than {BODY} bytes: {error}");
         invalid(message).with_status(StatusCode::PAYLOAD_TOO_LARGE)
     })?;

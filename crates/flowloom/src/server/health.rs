@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_core::code::Code;
@@ -13,27 +13,32 @@ use flowloom_runtime::effects::Clock as _;
 
 use super::Server;
 use super::keys::{Caller, Scope};
-use super::problem::{Answer, Document, Problem};
+use super::params::At;
+use super::problem::{Answer, Problem};
 
 /// The process answers.
-#[utoipa::path(get, path = "/health/live", tag = "health", responses((status = 200, description = "It does")))]
+#[utoipa::path(get, path = "/health/live", tag = "health", operation_id = "is_live",
+    responses((status = 200, description = "It does", body = String, content_type = "text/plain")))]
 pub(crate) async fn live() -> &'static str {
     "ok"
 }
 
 /// The database answers, so that calls can be taken.
-#[utoipa::path(get, path = "/health/ready", tag = "health",
-    responses((status = 200, description = "They can"), (status = 500, body = Document)))]
+#[utoipa::path(get, path = "/health/ready", tag = "health", operation_id = "is_ready",
+    responses((status = 200, description = "They can", body = String, content_type = "text/plain"),
+        (status = 500, description = "It does not")))]
 pub(crate) async fn ready(State(server): State<Arc<Server>>) -> Answer<&'static str> {
     super::blocking(move || server.app.store.runs(1)).await??;
     Ok("ok")
 }
 
 /// Figures for Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, description = "Text of Prometheus")))]
+#[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics", security(("key" = ["read"])),
+    responses((status = 200, description = "Text of Prometheus", body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Response> {
     caller.may(Scope::Read)?;
-    let live = server.live.count();
+    // The server holds one itself.
+    let (live, followers) = (server.live.count(), Arc::strong_count(&server.followers) - 1);
     let (bytes, commits, counts, oldest) = super::blocking(move || {
         let store = &server.app.store;
         Ok::<_, StepError>((store.bytes()?, store.commits(), store.counts()?, store.oldest_unfinished()?))
@@ -48,6 +53,7 @@ pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -
     };
     let plain = |value: u64| [(String::new(), value)];
     figure("runs_live", "gauge", "Runs that this process drives.", &plain(live as u64));
+    figure("followers", "gauge", "Clients that follow a run.", &plain(followers as u64));
     figure("journal_bytes", "gauge", "Bytes of the database.", &plain(bytes));
     figure("commits_total", "counter", "Commits since the start.", &plain(commits));
     let age = oldest.map_or(0, |created| SystemClock.now_ms().saturating_sub(created) / 1000);
@@ -59,9 +65,11 @@ pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -
 }
 
 /// The page of an error code.
-#[utoipa::path(get, path = "/errors/{code}", tag = "health", params(("code" = String, Path)),
-    responses((status = 200, description = "Markdown"), (status = 404, body = Document)))]
-pub(crate) async fn explain(Path(code): Path<String>) -> Answer<Response> {
+#[utoipa::path(get, path = "/errors/{code}", tag = "health", operation_id = "explain_code",
+    params(("code" = String, Path)),
+    responses((status = 200, description = "Its page", body = String, content_type = "text/markdown"),
+        (status = 404, description = "There is no such code")))]
+pub(crate) async fn explain(At(code): At<String>) -> Answer<Response> {
     let page = Code::parse(&code).and_then(crate::commands::page);
     let page = page.ok_or_else(|| Problem::not_there("code", &code))?;
     Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], page).into_response())

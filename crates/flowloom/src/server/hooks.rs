@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -23,6 +23,7 @@ use super::Server;
 use super::body::{Body, text};
 use super::definitions::Whose;
 use super::keys::{Caller, Scope, hash, random};
+use super::params::{At, Params};
 use super::problem::{Answer, Document, Problem};
 use super::start::{Call, Starting};
 use crate::app::secret;
@@ -93,7 +94,7 @@ pub(crate) fn row(
 }
 
 /// The hooks.
-#[utoipa::path(get, path = "/api/v1/hooks", operation_id = "list_hooks", tag = "hooks", responses((status = 200, body = Hooks)))]
+#[utoipa::path(get, path = "/api/v1/hooks", operation_id = "list_hooks", tag = "hooks", security(("key" = ["read"])), responses((status = 200, body = Hooks)))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Hooks>> {
     caller.may(Scope::Read)?;
     let rows = super::blocking(move || server.app.store.hooks(caller.user.as_deref())).await??;
@@ -101,13 +102,13 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
 }
 
 /// Puts a hook in the place of the one with this id; its secret is a new one.
-#[utoipa::path(put, path = "/api/v1/hooks/{id}", operation_id = "put_hook", tag = "hooks", params(("id" = String, Path), Whose), request_body = NewHook,
+#[utoipa::path(put, path = "/api/v1/hooks/{id}", operation_id = "put_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewHook,
     responses((status = 200, body = Hook), (status = 404, description = "There is no such workflow", body = Document)))]
 pub(crate) async fn put(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(whose): Query<Whose>,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
     Body(new, _): Body<NewHook>,
 ) -> Answer<Json<Hook>> {
     caller.may(Scope::Write)?;
@@ -122,13 +123,13 @@ pub(crate) async fn put(
 }
 
 /// Takes a hook away.
-#[utoipa::path(delete, path = "/api/v1/hooks/{id}", operation_id = "delete_hook", tag = "hooks", params(("id" = String, Path), Whose),
+#[utoipa::path(delete, path = "/api/v1/hooks/{id}", operation_id = "delete_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose),
     responses((status = 204, description = "It is gone"), (status = 404, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(whose): Query<Whose>,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
 ) -> Answer<StatusCode> {
     caller.may(Scope::Write)?;
     server.app.store.delete_hook(&caller.acts_for(whose.user)?, &id).await?;
@@ -145,16 +146,16 @@ pub(crate) struct Taken {
 /// signature of the body in `X-Hub-Signature-256`.
 #[utoipa::path(post, path = "/hooks/{id}", operation_id = "call_hook", tag = "hooks", params(("id" = String, Path),
     ("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run; also `Webhook-Id` and `X-GitHub-Delivery`")),
-    request_body = Object, security(()),
+    request_body = Object,
     responses((status = 202, description = "The run goes on", body = Taken), (status = 400, body = Document), (status = 401, description = "The secret is missing or wrong, or there is no such hook", body = Document),
         (status = 409, body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
 pub(crate) async fn call(
     State(server): State<Arc<Server>>,
-    Path(id): Path<String>,
+    At(id): At<String>,
     headers: HeaderMap,
     request: axum::extract::Request,
 ) -> Answer<(StatusCode, Json<Taken>)> {
-    let body = text(request).await?;
+    let body = text(&server, request).await?;
     let shared = server.clone();
     let found = super::blocking(move || shared.app.store.hook(&id)).await??;
     let refused = || Problem::new(Code::KeyUnknown, "the hook's secret is missing or wrong, or there is no such hook");
@@ -172,7 +173,7 @@ pub(crate) async fn call(
         let definition = call.definition(&hook.workflow).await?;
         call.begin(&definition, Starting::with(inputs), id).await
     });
-    Ok((StatusCode::ACCEPTED, Json(Taken { run_id: run.await?.to_string() })))
+    Ok((StatusCode::ACCEPTED, Json(Taken { run_id: run.await?.id.to_string() })))
 }
 
 /// Whether a call knows the hook's secret. Hashes are compared, or signatures in constant time, so that how long it takes

@@ -1,6 +1,6 @@
 //! Who calls: API keys and what they allow.
 
-use axum::extract::FromRequestParts;
+use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use flowloom_core::code::Code;
@@ -8,10 +8,12 @@ use flowloom_core::error::StepError;
 use flowloom_store::KeyRow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::Server;
 use super::problem::Problem;
+use super::rate::Who;
 
 /// What every key begins with, so that secret scanners know it.
 const PREFIX: &str = "fl_";
@@ -125,16 +127,34 @@ impl FromRequestParts<Arc<Server>> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Caller, Problem> {
+        // The guard has asked already.
+        if let Some(known) = parts.extensions.get::<Caller>() {
+            return Ok(known.clone());
+        }
+        let peer = parts.extensions.get().map(|ConnectInfo::<SocketAddr>(peer)| Who::Address(peer.ip()));
         let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
+        let given = given.and_then(|text| text.split_once(' '));
+        let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
         match given {
             // What is compared is a hash of 244 random bits, looked up by an index: its time says nothing of the key.
             Some(secret) => match server.app.store.key(&hash(secret))? {
-                Some(row) => Ok(Caller { user: row.holder, scopes: Scope::parse(&row.scopes)? }),
-                None => Err(Problem::new(Code::KeyUnknown, "the key is not known, or was revoked")),
+                Some(row) => {
+                    server.rates.take(Who::Key(row.id))?;
+                    Ok(Caller { user: row.holder, scopes: Scope::parse(&row.scopes)? })
+                }
+                // Who has no good key is counted by address, so that nobody tries many.
+                None => {
+                    peer.map_or(Ok(()), |peer| server.rates.take(peer))?;
+                    Err(Problem::new(Code::KeyUnknown, "the key is not known, or was revoked"))
+                }
             },
-            None if server.is_open => Ok(Caller { user: None, scopes: vec![Scope::Admin] }),
-            None => Err(Problem::new(Code::KeyMissing, "give a key: Authorization: Bearer fl_…")),
+            None => {
+                peer.map_or(Ok(()), |peer| server.rates.take(peer))?;
+                match server.is_open {
+                    true => Ok(Caller { user: None, scopes: vec![Scope::Admin] }),
+                    false => Err(Problem::new(Code::KeyMissing, "give a key: Authorization: Bearer fl_…")),
+                }
+            }
         }
     }
 }

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
 use flowloom_runtime::publish::Subscription;
-use flowloom_runtime::{Control, Listen, Run};
+use flowloom_runtime::{Control, Listen, Outcome, Run};
 use tokio::sync::watch;
 
 use super::problem::Problem;
+use crate::telemetry::Telemetry;
 use flowloom_core::code::Code;
 
 /// The runs under way, by id.
@@ -17,6 +19,8 @@ pub(crate) struct Live {
     runs: Mutex<HashMap<RunId, Entry>>,
     max: usize,
     is_closed: AtomicBool,
+    /// Where ended runs are told.
+    telemetry: Option<Telemetry>,
 }
 
 /// A run under way.
@@ -24,13 +28,38 @@ pub(crate) struct Live {
 struct Entry {
     control: Control,
     listen: Listen,
-    /// Closed when the run is no longer driven.
-    over: watch::Receiver<()>,
+    ending: Ending,
+}
+
+/// A run that a call has started, or found going on.
+pub(crate) struct Begun {
+    pub(crate) id: RunId,
+    /// Tells when it is no longer driven, if it is driven here.
+    pub(crate) ending: Option<Ending>,
+    /// All that happens, if the call wants to hear it.
+    pub(crate) heard: Option<Subscription>,
+}
+
+/// Where a run stood when it was no longer driven.
+pub(crate) struct Ended {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) outcome: Outcome,
+}
+
+/// Tells when a run is no longer driven.
+#[derive(Clone)]
+pub(crate) struct Ending(watch::Receiver<Option<Arc<Ended>>>);
+
+impl Ending {
+    /// Where the run stands then; `None` if the task that drove it is gone without a word.
+    pub(crate) async fn wait(mut self) -> Option<Arc<Ended>> {
+        self.0.wait_for(Option::is_some).await.ok()?.clone()
+    }
 }
 
 impl Live {
-    pub(crate) fn new(max: usize) -> Arc<Live> {
-        Arc::new(Live { runs: Mutex::default(), max, is_closed: AtomicBool::new(false) })
+    pub(crate) fn new(max: usize, telemetry: Option<Telemetry>) -> Arc<Live> {
+        Arc::new(Live { runs: Mutex::default(), max, is_closed: AtomicBool::new(false), telemetry })
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Entry>> {
@@ -58,18 +87,53 @@ impl Live {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Drives a run on a task of its own.
-    pub(crate) fn drive(self: &Arc<Live>, run: Run) {
+    /// Drives a run of `plan`, and hears it from its first event on if the call wants that.
+    pub(crate) async fn begin(self: &Arc<Live>, run: Run, plan: Arc<Plan>, is_heard: bool) -> Begun {
+        let (id, heard) = (run.id(), is_heard.then(|| run.subscribe()));
+        Begun { id, heard, ending: Some(self.drive(run, plan).await) }
+    }
+
+    /// A run that was begun before.
+    pub(crate) fn again(&self, id: RunId) -> Begun {
+        Begun { id, ending: self.ending(id), heard: None }
+    }
+
+    /// Drives a run of `plan`, on a task of its own from where it waits for something.
+    pub(crate) async fn drive(self: &Arc<Live>, run: Run, plan: Arc<Plan>) -> Ending {
         let id = run.id();
-        let (over, ended) = watch::channel(());
-        self.runs().insert(id, Entry { control: run.control(), listen: run.listen(), over: ended });
+        let (over, ending) = watch::channel(None);
+        let ending = Ending(ending);
+        self.runs().insert(id, Entry { control: run.control(), listen: run.listen(), ending: ending.clone() });
         let live = self.clone();
-        tokio::spawn(async move {
-            run.drive().await;
+        let mut driving = Box::pin(async move {
+            let outcome = run.drive().await;
             // Before those who wait are woken, so that they find it gone.
             live.runs().remove(&id);
-            drop(over);
+            if let Some(telemetry) = &live.telemetry {
+                telemetry.tell(&outcome.state);
+            }
+            // Nobody may wait for it.
+            let _ = over.send(Some(Arc::new(Ended { plan, outcome })));
         });
+        // Many runs wait for nothing: to hand such a one to another task would take longer than the run.
+        if futures_util::poll!(&mut driving).is_pending() {
+            tokio::spawn(driving);
+        }
+        ending
+    }
+
+    /// Ready when a run that was started just now is in the journal, or has failed to get there.
+    pub(crate) async fn begun(&self, id: RunId) {
+        if let Some(mut heard) = self.subscribe(id)
+            && heard.after() == 0
+        {
+            heard.next().await;
+        }
+    }
+
+    /// Tells when a run ends, if it is under way.
+    pub(crate) fn ending(&self, id: RunId) -> Option<Ending> {
+        self.runs().get(&id).map(|entry| entry.ending.clone())
     }
 
     /// Hears a run from now on, if it is under way.
@@ -85,10 +149,8 @@ impl Live {
 
     /// Waits until a run is no longer driven.
     pub(crate) async fn wait(&self, id: RunId) {
-        let over = self.runs().get(&id).map(|entry| entry.over.clone());
-        if let Some(mut over) = over {
-            // An error says that the sending side is gone, which is what is waited for.
-            while over.changed().await.is_ok() {}
+        if let Some(ending) = self.ending(id) {
+            ending.wait().await;
         }
     }
 

@@ -3,19 +3,27 @@
 
 mod body;
 pub(crate) mod catalog;
+mod cors;
 mod definitions;
+mod describe;
+mod docs;
 mod events;
 mod guard;
 mod health;
 pub(crate) mod hooks;
 pub(crate) mod keys;
+mod listen;
 mod live;
 mod models;
+mod params;
 mod problem;
+mod rate;
 mod run;
 mod runs;
 pub(crate) mod schedules;
 mod seeds;
+pub(crate) mod settings;
+mod shown;
 mod start;
 mod sweep;
 mod takeup;
@@ -23,16 +31,15 @@ mod tell;
 mod threads;
 mod workflows;
 
-use std::future::IntoFuture as _;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::middleware;
-use axum::routing::get;
-use axum::{Json, Router};
+use axum::http::{Method, StatusCode};
+use axum::{Json, Router, middleware};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
@@ -45,10 +52,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
+use crate::log::Style;
+use crate::telemetry::Telemetry;
 use catalog::Catalog;
 use definitions::parts;
+use keys::Scope;
 use live::Live;
 use problem::{Answer, Problem};
+use rate::Rates;
 use takeup::TakeUp;
 use threads::Busy;
 
@@ -71,6 +82,8 @@ pub(crate) struct Options {
     pub(crate) hosts: Vec<String>,
     /// Runs under way at most.
     pub(crate) max_runs: usize,
+    /// How it tells of itself.
+    pub(crate) log: Style,
 }
 
 /// What handlers share.
@@ -78,12 +91,19 @@ pub(crate) struct Server {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Catalog,
     pub(crate) live: Arc<Live>,
+    /// Held by everyone who follows a run, and so counts them.
+    pub(crate) followers: Arc<()>,
     /// Threads with a turn under way.
     pub(crate) busy: Busy,
     /// Whether calls without a key are taken: there are no keys, and only this machine can call.
     pub(crate) is_open: bool,
+    pub(crate) rates: Rates,
+    /// Origins of other sites whose pages may call.
+    cors: Vec<String>,
     hosts: Vec<String>,
     openapi: serde_json::Value,
+    /// What each operation asks for: by path, and then by method.
+    scopes: HashMap<String, Vec<(Method, Scope)>>,
 }
 
 impl Server {
@@ -99,8 +119,7 @@ impl Server {
 
     /// Whether a run goes on somewhere, or will: one that says it is running is taken up when its process has gone.
     pub(crate) fn goes_on(&self, id: RunId) -> bool {
-        let is_running = |run: &RunRow| run.is_driven || run.status == Status::Running.name();
-        matches!(self.app.store.run(id), Ok(Some(run)) if run.finished_at.is_none() && is_running(&run))
+        matches!(self.app.store.run(id), Ok(Some(run)) if goes_on(&run))
     }
 
     /// Waits until a run is no longer driven, wherever that is.
@@ -113,8 +132,14 @@ impl Server {
     }
 }
 
+/// Whether a run goes on somewhere, or will.
+fn goes_on(run: &RunRow) -> bool {
+    run.finished_at.is_none() && (run.is_driven || run.status == Status::Running.name())
+}
+
 /// Serves until the program is told to stop.
 pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
+    crate::log::start(options.log);
     let is_local = options.bind.ip().is_loopback();
     let has_keys = app.store.keys()?.iter().any(|key| key.revoked_at.is_none());
     if !is_local && !has_keys {
@@ -132,13 +157,20 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let app = Arc::new(app);
     let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
     hosts.push(address.ip().to_string());
+    let settings = app.config.server.clone();
+    let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
+    let openapi = describe::complete(serde_json::to_value(openapi).unwrap_or_default());
     let server = Arc::new(Server {
         catalog: Catalog::new(options.folder, app.clone()),
-        live: Live::new(options.max_runs),
+        live: Live::new(options.max_runs, telemetry),
+        followers: Arc::default(),
         busy: Busy::default(),
         is_open: !has_keys,
+        rates: Rates::new(settings.rate(is_local)),
+        cors: settings.cors.clone(),
         hosts,
-        openapi: serde_json::to_value(openapi).unwrap_or_default(),
+        scopes: describe::scopes(&openapi),
+        openapi,
         app,
     });
     let told = CancellationToken::new();
@@ -147,40 +179,49 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     tokio::spawn(take_up.keep_looking(told.clone()));
     tokio::spawn(sweep::keep_sweeping(server.clone(), told.clone()));
     tokio::spawn(schedules::keep_time(server.clone(), told.clone()));
-    greet(&server, address)?;
+    match options.log {
+        Style::Text => greet(&server, address)?,
+        Style::Json => tracing::info!(%address, "serving"),
+    }
     let live = server.live.clone();
     let router = router
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
+        .method_not_allowed_fallback(async || {
+            let message = "this route takes no such calls; GET /openapi.json says which it takes";
+            Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)
+        })
         .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
         .with_state(server);
-    let serving = axum::serve(listener, router).with_graceful_shutdown(told.clone().cancelled_owned());
-    let mut serving = std::pin::pin!(serving.into_future());
+    let mut serving = std::pin::pin!(listen::listen(listener, router, &settings, told.clone()));
     let mut stopping = std::pin::pin!(stop(&live, told));
     tokio::select! {
-        served = &mut serving => {
-            served.map_err(|error| StepError::new(Code::BindRefused, format!("the server stopped: {error}")))?;
-            // Nobody is connected any more; the runs have their time all the same.
-            stopping.await;
-        }
+        // Nobody is connected any more; the runs have their time all the same.
+        () = &mut serving => stopping.await,
         () = &mut stopping => {
             // Those who waited for a run get their answer.
             let _ = tokio::time::timeout(LAST, &mut serving).await;
         }
     }
-    eprintln!("Stopped; {} runs go on when it is started again", live.count());
+    match options.log {
+        Style::Text => eprintln!("Stopped; {} runs go on when it is started again", live.count()),
+        Style::Json => tracing::info!(unfinished = live.count(), "stopped"),
+    }
     Ok(())
 }
 
 /// The routes, and their description.
 fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
     #[derive(OpenApi)]
-    #[openapi(info(
-        title = "Flowloom",
-        description = "Runs agent workflows in five formats.",
-        license(name = "MIT OR Apache-2.0")
-    ))]
+    #[openapi(
+        info(
+            title = "Flowloom",
+            description = "Runs agent workflows in five formats.",
+            license(name = "MIT OR Apache-2.0")
+        ),
+        components(schemas(problem::Document))
+    )]
     struct Api;
-    let (router, openapi) = OpenApiRouter::with_openapi(Api::openapi())
+    OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(workflows::list, definitions::sync::put_all))
         .routes(routes!(workflows::get, definitions::put::put, definitions::put::remove))
         .routes(routes!(definitions::put::written))
@@ -212,9 +253,11 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(health::ready))
         .routes(routes!(health::metrics))
         .routes(routes!(health::explain))
+        .routes(routes!(description))
+        .routes(routes!(docs::page))
+        .routes(routes!(docs::part))
         .merge(seeds())
-        .split_for_parts();
-    (router.route("/openapi.json", get(description)), openapi)
+        .split_for_parts()
 }
 
 /// The routes of the systems that the formats come from.
@@ -255,6 +298,9 @@ fn seeds() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(memory::put, memory::remove))
 }
 
+/// This description.
+#[utoipa::path(get, path = "/openapi.json", tag = "about", operation_id = "describe",
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
 async fn description(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
     Json(server.openapi.clone())
 }

@@ -13,7 +13,7 @@ use super::keys::{Caller, Scope};
 use super::problem::Answer;
 
 /// Local models and providers, as `flowloom models list --json` prints them.
-#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", responses((status = 200, description = "`{default, local, providers}`")))]
+#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, providers}`")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<serde_json::Value>> {
     caller.may(Scope::Read)?;
     let shown = super::blocking(move || crate::commands::models(&server.app.config)).await?;

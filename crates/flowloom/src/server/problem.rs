@@ -113,7 +113,7 @@ fn status_of(code: Code) -> StatusCode {
         | Code::ReplayDivergence
         | Code::StillUsed
         | Code::NotMine => StatusCode::CONFLICT,
-        Code::TooManyRuns => StatusCode::TOO_MANY_REQUESTS,
+        Code::TooManyRuns | Code::TooManyCalls => StatusCode::TOO_MANY_REQUESTS,
         Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
         Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
             StatusCode::INTERNAL_SERVER_ERROR

@@ -6,14 +6,16 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
+use flowloom_core::vars::Env;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::keys::Caller;
+use super::live::Begun;
 use super::problem::{Answer, Problem};
 use super::{Server, events};
 use crate::app::Opened;
@@ -25,6 +27,7 @@ const WAIT: Duration = Duration::from_secs(600);
 /// How a call waits.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Waiting {
     /// Seconds that the call waits for the run to end; it goes on if it takes longer.
     #[serde(default)]
@@ -32,43 +35,74 @@ pub(crate) struct Waiting {
 }
 
 /// The run as it stands, after waiting as long as the call wants; its events where the call wants those.
-pub(super) async fn answer(server: &Arc<Server>, id: RunId, waiting: Waiting, headers: &HeaderMap) -> Answer<Response> {
-    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if accepts.contains("text/event-stream") {
-        return Ok(events::response(server.clone(), id, 0, true));
+pub(super) async fn answer(
+    server: &Arc<Server>,
+    begun: Begun,
+    waiting: Waiting,
+    headers: &HeaderMap,
+) -> Answer<Response> {
+    let Begun { id, ending, heard } = begun;
+    if wants_events(headers) {
+        return Ok(match heard {
+            Some(heard) => events::heard_from(server.clone(), id, 0, true, Some(heard)),
+            None => events::response(server.clone(), id, 0, true),
+        });
     }
+    let mut ended = None;
     if let Some(seconds) = waiting.wait.filter(|seconds| *seconds > 0.0) {
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(WAIT).min(WAIT);
+        let end = async {
+            match ending {
+                Some(ending) => ending.wait().await,
+                None => {
+                    server.wait(id).await;
+                    None
+                }
+            }
+        };
         // If it takes longer, the run goes on.
-        let _ = tokio::time::timeout(time, server.wait(id)).await;
+        ended = tokio::time::timeout(time, end).await.ok().flatten();
     }
-    let (status, shown) = match server.app.open_id(id).await {
-        Ok(opened) => {
+    let (status, shown) = match ended {
+        Some(ended) => {
+            let outcome = &ended.outcome;
+            outcome.broken.clone().map_or(Ok(()), Err)?;
+            (outcome.state.status, shown(id, &ended.plan, &outcome.state, &outcome.env))
+        }
+        None => {
+            // What is acknowledged is stored.
+            server.live.begun(id).await;
+            let opened = server.app.open_id(id).await?;
             let (state, shown) = summary(server, &opened).await?;
-            (state.status.row().http_status, shown)
+            (state.status, shown)
         }
-        // Its first event is not stored yet.
-        Err(error) if error.code == Code::RunNotFound => {
-            (202, Value::map([("run_id", Value::from(id.to_string())), ("status", "queued".into())]))
-        }
-        Err(error) => return Err(error.into()),
     };
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let status = StatusCode::from_u16(status.row().http_status).unwrap_or(StatusCode::OK);
     let location = [(header::LOCATION, format!("/api/v1/runs/{id}"))];
     Ok((status, location, Json(shown)).into_response())
 }
 
-/// What `run --json` prints, and the steps.
+/// Whether a call wants a run's events for its answer.
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accepts.is_some_and(|accepts| accepts.contains("text/event-stream"))
+}
+
+/// A stored run, and where it stands.
 pub(super) async fn summary(server: &Server, opened: &Opened) -> Answer<(RunState, Value)> {
     let past = crate::commands::recorded(&server.app, opened).await?;
-    let mut shown =
-        report::summary(opened.id, &opened.plan, &past.state, &past.env).as_map().cloned().unwrap_or_default();
-    shown.insert("name".into(), opened.plan.name.as_str().into());
-    shown.insert("created_at".into(), (past.state.created_at as i64).into());
-    let finished = past.state.finished_at.map_or(Value::Null, |at| (at as i64).into());
-    shown.insert("finished_at".into(), finished);
-    shown.insert("steps".into(), report::steps(&past.state));
-    Ok((past.state, shown.into()))
+    let shown = shown(opened.id, &opened.plan, &past.state, &past.env);
+    Ok((past.state, shown))
+}
+
+/// What `run --json` prints, and the steps.
+fn shown(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Value {
+    let mut shown = report::fields(id, plan, state, env);
+    shown.insert("name".into(), plan.name.as_str().into());
+    shown.insert("created_at".into(), (state.created_at as i64).into());
+    shown.insert("finished_at".into(), state.finished_at.map_or(Value::Null, |at| (at as i64).into()));
+    shown.insert("steps".into(), report::steps(state));
+    shown.into()
 }
 
 /// The id of a run of the caller's.

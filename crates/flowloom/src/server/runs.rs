@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_core::code::Code;
@@ -18,8 +18,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::keys::{Caller, Scope};
-use super::problem::{Answer, Document, Problem};
+use super::params::{At, Params};
+use super::problem::{Answer, Problem};
 use super::run::{open, owned, summary};
+use super::shown::Shown;
 use super::{Server, events};
 
 /// Runs of one page at most, and when the call does not say.
@@ -29,6 +31,7 @@ const USUAL_PAGE: u32 = 50;
 /// Which runs.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Filter {
     /// Those in this status.
     #[serde(default)]
@@ -75,11 +78,12 @@ pub(crate) struct RunItem {
 }
 
 /// The caller's runs.
-#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(Filter), responses((status = 200, body = Runs)))]
+#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(Filter),
+    security(("key" = ["read"])), responses((status = 200, description = "A page of them", body = Runs)))]
 pub(crate) async fn list(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(filter): Query<Filter>,
+    Params(filter): Params<Filter>,
 ) -> Answer<Json<Runs>> {
     caller.may(Scope::Read)?;
     let limit = filter.limit.unwrap_or(USUAL_PAGE).clamp(1, PAGE);
@@ -121,13 +125,9 @@ pub(crate) async fn list(
 }
 
 /// A run: what `flowloom run --json` prints, and its steps.
-#[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", params(("id" = String, Path)),
-    responses((status = 200, description = "The run"), (status = 404, body = Document)))]
-pub(crate) async fn get(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Answer<Json<Value>> {
+#[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "get_run", params(("id" = String, Path)),
+    security(("key" = ["read"])), responses((status = 200, description = "The run", body = Shown), (status = 404, description = "There is none, or it is another's")))]
+pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let opened = open(&server, &caller, &id).await?;
     Ok(Json(summary(&server, &opened).await?.1))
@@ -142,12 +142,12 @@ pub(crate) struct Replayed {
 }
 
 /// Follows a run's record again, without performing anything, and checks that it leads to the same events.
-#[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", params(("id" = String, Path)),
-    responses((status = 200, description = "It does", body = Replayed), (status = 404, body = Document), (status = 409, description = "It does not", body = Document)))]
+#[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", operation_id = "replay_run", security(("key" = ["read"])), params(("id" = String, Path)),
+    responses((status = 200, description = "It does", body = Replayed), (status = 404, description = "There is none, or it is another's"), (status = 409, description = "It does not")))]
 pub(crate) async fn replay(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At<String>,
 ) -> Answer<Json<Replayed>> {
     caller.may(Scope::Read)?;
     let opened = open(&server, &caller, &id).await?;
@@ -158,6 +158,7 @@ pub(crate) async fn replay(
 /// From where events are sent.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct From {
     /// The number of the last event that the client has; `Last-Event-ID` counts before it.
     #[serde(default)]
@@ -168,13 +169,15 @@ pub(crate) struct From {
 }
 
 /// A run's events as server-sent events, until it ends or waits.
-#[utoipa::path(get, path = "/api/v1/runs/{id}/events", tag = "runs", params(("id" = String, Path), From),
-    responses((status = 200, description = "Events", content_type = "text/event-stream"), (status = 404, body = Document)))]
+#[utoipa::path(get, path = "/api/v1/runs/{id}/events", tag = "runs", operation_id = "follow_run",
+    params(("id" = String, Path), From, ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that the client has")),
+    security(("key" = ["read"])),
+    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 404, description = "There is none, or it is another's")))]
 pub(crate) async fn follow(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(from): Query<From>,
+    At(id): At<String>,
+    Params(from): Params<From>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     caller.may(Scope::Read)?;

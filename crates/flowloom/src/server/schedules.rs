@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -26,6 +26,7 @@ use super::Server;
 use super::body::Body;
 use super::definitions::Whose;
 use super::keys::{Caller, Scope};
+use super::params::{At, Params};
 use super::problem::{Answer, Document, Problem};
 use super::start::{Call, Starting};
 use crate::definitions::is_id;
@@ -141,7 +142,7 @@ pub(crate) fn row(
 }
 
 /// The schedules.
-#[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", responses((status = 200, body = Schedules)))]
+#[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", security(("key" = ["read"])), responses((status = 200, body = Schedules)))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Schedules>> {
     caller.may(Scope::Read)?;
     let rows = super::blocking(move || server.app.store.schedules(caller.user.as_deref())).await??;
@@ -149,13 +150,13 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
 }
 
 /// Puts a schedule in the place of the one with this id.
-#[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", params(("id" = String, Path), Whose), request_body = NewSchedule,
+#[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewSchedule,
     responses((status = 200, body = Schedule), (status = 404, description = "There is no such workflow", body = Document), (status = 422, body = Document)))]
 pub(crate) async fn put(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(whose): Query<Whose>,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
     Body(new, _): Body<NewSchedule>,
 ) -> Answer<Json<Schedule>> {
     caller.may(Scope::Write)?;
@@ -171,13 +172,13 @@ pub(crate) async fn put(
 }
 
 /// Takes a schedule away. Runs that it has started go on.
-#[utoipa::path(delete, path = "/api/v1/schedules/{id}", operation_id = "delete_schedule", tag = "schedules", params(("id" = String, Path), Whose),
+#[utoipa::path(delete, path = "/api/v1/schedules/{id}", operation_id = "delete_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose),
     responses((status = 204, description = "It is gone"), (status = 404, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(whose): Query<Whose>,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
 ) -> Answer<StatusCode> {
     caller.may(Scope::Write)?;
     server.app.store.delete_schedule(&caller.acts_for(whose.user)?, &id).await?;
@@ -191,7 +192,7 @@ pub(super) async fn keep_time(server: Arc<Server>, told: CancellationToken) {
         if let Err(error) = start_due(&server).await
             && error.code != Code::StoreFailed
         {
-            eprintln!("the schedules cannot be read: {error}");
+            tracing::warn!("the schedules cannot be read: {error}");
         }
         if told.run_until_cancelled(tokio::time::sleep(TICK)).await.is_none() {
             return;
@@ -211,7 +212,7 @@ async fn start_due(server: &Arc<Server>) -> Result<(), StepError> {
             Ok(()) => {}
             Err(error) if error.code == Code::RunOwned => {}
             Err(error) if error.code == Code::StoreFailed => return Err(error),
-            Err(error) => eprintln!("the schedule {} cannot be kept: {error}", row.id),
+            Err(error) => tracing::warn!("the schedule {} cannot be kept: {error}", row.id),
         }
     }
     Ok(())
@@ -254,7 +255,7 @@ async fn begin(server: &Arc<Server>, row: &ScheduleRow, run: RunId) -> Result<()
         call.begin(&definition, Starting::with(inputs), Some(run)).await
     };
     if let Err(problem) = begun.await {
-        eprintln!("the schedule {} does not start {}: {}", row.id, row.workflow, problem.detail());
+        tracing::warn!("the schedule {} does not start {}: {}", row.id, row.workflow, problem.detail());
         return server.app.store.claim_settled(row).await;
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_core::code::Code;
@@ -23,9 +23,12 @@ use super::Server;
 use super::body::Body;
 use super::catalog::Definition;
 use super::keys::{Caller, Scope};
-use super::problem::{Answer, Document, Problem};
-use super::run::{Waiting, answer};
+use super::live::Begun;
+use super::problem::{Answer, Problem};
+use super::run::{Waiting, answer, wants_events};
+use super::shown::Shown;
 use crate::inputs;
+use crate::server::params::Params;
 
 /// What is run.
 #[derive(Deserialize, ToSchema)]
@@ -35,7 +38,7 @@ pub(crate) struct NewRun {
     workflow: String,
     /// Its inputs, by name; a step list takes any value.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     inputs: Option<Value>,
     /// The agent on whose behalf it runs.
     #[serde(default)]
@@ -49,14 +52,17 @@ pub(crate) struct NewRun {
 }
 
 /// Starts a run. With `Accept: text/event-stream` its events are the answer.
-#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = NewRun, params(Waiting,
+#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run", request_body = NewRun, params(Waiting,
     ("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
-    responses((status = 200, description = "It has ended"), (status = 202, description = "It goes on, or waits"),
-        (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
+    security(("key" = ["run"])),
+    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "It goes on, or waits", body = Shown),
+        (status = 404, description = "There is no such workflow"),
+        (status = 409, description = "It is uncertain, or the Idempotency-Key was used for another call")))]
 pub(crate) async fn start(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(waiting): Query<Waiting>,
+    Params(waiting): Params<Waiting>,
     headers: HeaderMap,
     Body(new, text): Body<NewRun>,
 ) -> Answer<Response> {
@@ -109,15 +115,15 @@ impl Call<'_> {
     pub(super) async fn once(
         &self,
         request: &str,
-        begin: impl AsyncFnOnce(Option<RunId>) -> Answer<RunId>,
-    ) -> Answer<RunId> {
+        begin: impl AsyncFnOnce(Option<RunId>) -> Answer<Begun>,
+    ) -> Answer<Begun> {
         let Some(key) = self.headers.get("idempotency-key") else { return begin(None).await };
         let key = key.to_str().unwrap_or_default();
         let request = Hash::of(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
         let store = &self.server.app.store;
         match store.start_once((&self.owner, key), &request, id, SystemClock.now_ms()).await? {
-            Started::Run(id) if matches!(store.run(id), Ok(Some(_))) => Ok(id),
+            Started::Run(id) if matches!(store.run(id), Ok(Some(_))) => Ok(self.server.live.again(id)),
             Started::Run(id) => begin(Some(id)).await,
             Started::Other => Err(Problem::new(Code::KeyReused, "this Idempotency-Key was used for another call")),
         }
@@ -125,13 +131,16 @@ impl Call<'_> {
 
     /// The definition that is meant.
     pub(super) async fn definition(&self, id: &str) -> Answer<Arc<Definition>> {
+        if let Some(at_hand) = self.server.catalog.at_hand(id) {
+            return Ok(at_hand);
+        }
         let (server, name, owner) = (self.server.clone(), id.to_owned(), self.owner.clone());
         let found = super::blocking(move || server.catalog.find(&owner, &name)).await??;
         found.ok_or_else(|| Problem::not_there("workflow", id))
     }
 
     /// Starts a run of a definition.
-    pub(super) async fn begin(&self, definition: &Definition, starting: Starting, id: Option<RunId>) -> Answer<RunId> {
+    pub(super) async fn begin(&self, definition: &Definition, starting: Starting, id: Option<RunId>) -> Answer<Begun> {
         let server = self.server;
         let Some(prepared) = definition.ready(&server.catalog).await? else {
             let message = format!("the workflow {} has errors", definition.id);
@@ -153,8 +162,6 @@ impl Call<'_> {
             keep: starting.keep,
             id,
         })?;
-        let id = run.id();
-        server.live.drive(run);
-        Ok(id)
+        Ok(server.live.begin(run, prepared.plan.clone(), wants_events(self.headers)).await)
     }
 }

@@ -18,8 +18,8 @@ pub(super) async fn keep_sweeping(server: Arc<Server>, told: CancellationToken) 
     loop {
         match sweep(&server).await {
             Ok(0) => {}
-            Ok(count) => eprintln!("{count} old runs were taken away ([retention])"),
-            Err(error) => eprintln!("old runs could not be taken away: {error}"),
+            Ok(count) => tracing::warn!("{count} old runs were taken away ([retention])"),
+            Err(error) => tracing::warn!("old runs could not be taken away: {error}"),
         }
         if told.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
             return;

@@ -68,7 +68,7 @@ impl TakeUp {
         };
         match done {
             Ok(()) if orphan.is_hopeless => {
-                eprintln!(
+                tracing::warn!(
                     "the run {id} was taken up again and again and got no further; flowloom resume {id} tries once more"
                 );
             }
@@ -78,7 +78,7 @@ impl TakeUp {
             Err(error) if is_passing(error.code) => return Err(error),
             Err(error) => {
                 self.refused.insert(id);
-                eprintln!("the run {id} does not go on: {error}");
+                tracing::warn!("the run {id} does not go on: {error}");
             }
         }
         Ok(())

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Path, Query};
+use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::Resolution;
@@ -23,8 +23,11 @@ use utoipa::ToSchema;
 use super::Server;
 use super::body::Body;
 use super::keys::{Caller, Scope};
-use super::problem::{Answer, Document, Problem};
+use super::live::{Begun, Ending};
+use super::params::{At, Params};
+use super::problem::{Answer, Problem};
 use super::run::{Waiting, answer, open};
+use super::shown::Shown;
 use crate::app::Opened;
 
 /// A call that gets a run on. How it waits stands beside it: the routes' description is read off the handlers.
@@ -37,12 +40,12 @@ pub(crate) struct Call {
 }
 
 impl FromRequestParts<Arc<Server>> for Call {
-    type Rejection = Response;
+    type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Call, Response> {
-        let caller = Caller::from_request_parts(parts, server).await.map_err(IntoResponse::into_response)?;
-        let id = Path::from_request_parts(parts, server).await.map_err(IntoResponse::into_response)?;
-        Ok(Call { server: server.clone(), caller, id: id.0, headers: parts.headers.clone() })
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Answer<Call> {
+        let caller = Caller::from_request_parts(parts, server).await?;
+        let At(id) = At::from_request_parts(parts, server).await?;
+        Ok(Call { server: server.clone(), caller, id, headers: parts.headers.clone() })
     }
 }
 
@@ -59,27 +62,34 @@ impl Call {
     }
 
     /// The run as it stands then.
-    async fn answer(self, run: RunId, waiting: Waiting) -> Answer<Response> {
-        answer(&self.server, run, waiting, &self.headers).await
+    async fn answer(self, begun: Begun, waiting: Waiting) -> Answer<Response> {
+        answer(&self.server, begun, waiting, &self.headers).await
     }
 }
 
 /// Ends a run.
-#[utoipa::path(post, path = "/api/v1/runs/{id}/cancel", tag = "runs", params(("id" = String, Path), Waiting),
-    responses((status = 200, description = "It has ended"), (status = 409, body = Document), (status = 404, body = Document)))]
-pub(crate) async fn cancel(call: Call, Query(waiting): Query<Waiting>) -> Answer<Response> {
+#[utoipa::path(post, path = "/api/v1/runs/{id}/cancel", tag = "runs", operation_id = "cancel_run",
+    params(("id" = String, Path), Waiting), security(("key" = ["run"])),
+    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "It goes on, or waits", body = Shown),
+        (status = 404, description = "There is none, or it is another's"),
+        (status = 409, description = "There is nothing to do, or it is uncertain")))]
+pub(crate) async fn cancel(call: Call, Params(waiting): Params<Waiting>) -> Answer<Response> {
     let by = call.by();
     tell(call, waiting, |_| Ok(Wish::Cancel { by })).await
 }
 
 /// Goes on with a run that was interrupted.
-#[utoipa::path(post, path = "/api/v1/runs/{id}/resume", tag = "runs", params(("id" = String, Path), Waiting),
-    responses((status = 200, description = "It has ended"), (status = 202, description = "It goes on"), (status = 404, body = Document)))]
-pub(crate) async fn resume(call: Call, Query(waiting): Query<Waiting>) -> Answer<Response> {
+#[utoipa::path(post, path = "/api/v1/runs/{id}/resume", tag = "runs", operation_id = "resume_run",
+    params(("id" = String, Path), Waiting), security(("key" = ["run"])),
+    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "It goes on, or waits", body = Shown),
+        (status = 404, description = "There is none, or it is another's"),
+        (status = 409, description = "There is nothing to do, or it is uncertain")))]
+pub(crate) async fn resume(call: Call, Params(waiting): Params<Waiting>) -> Answer<Response> {
     let opened = call.open().await?;
-    let run = opened.id;
-    go_on(&call.server, opened).await?;
-    call.answer(run, waiting).await
+    let begun = go_on(&call.server, opened).await?;
+    call.answer(begun, waiting).await
 }
 
 /// An answer to a question of a run.
@@ -87,7 +97,7 @@ pub(crate) async fn resume(call: Call, Query(waiting): Query<Waiting>) -> Answer
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reply {
     /// The answer: any JSON value.
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     value: Value,
     /// The step that asks, if there are several.
     #[serde(default)]
@@ -95,9 +105,17 @@ pub(crate) struct Reply {
 }
 
 /// Answers a question of a run that waits, and lets it go on.
-#[utoipa::path(post, path = "/api/v1/runs/{id}/answer", tag = "runs", request_body = Reply, params(("id" = String, Path), Waiting),
-    responses((status = 200, description = "It has ended"), (status = 202, description = "It goes on"), (status = 404, body = Document), (status = 409, body = Document)))]
-pub(crate) async fn reply(call: Call, Query(waiting): Query<Waiting>, Body(reply, _): Body<Reply>) -> Answer<Response> {
+#[utoipa::path(post, path = "/api/v1/runs/{id}/answer", tag = "runs", operation_id = "answer_run", request_body = Reply,
+    params(("id" = String, Path), Waiting), security(("key" = ["run"])),
+    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "It goes on, or waits", body = Shown),
+        (status = 404, description = "There is none, or it is another's"),
+        (status = 409, description = "There is nothing to do, or it is uncertain")))]
+pub(crate) async fn reply(
+    call: Call,
+    Params(waiting): Params<Waiting>,
+    Body(reply, _): Body<Reply>,
+) -> Answer<Response> {
     let by = call.by();
     let wish = |state: &RunState| {
         let path = chosen(state, reply.path.as_deref(), Phase::Waiting, "question")?;
@@ -116,7 +134,7 @@ pub(crate) struct Decision {
     how: How,
     /// What it gave, with `value`.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     value: Option<Value>,
 }
 
@@ -133,11 +151,15 @@ pub(crate) enum How {
 }
 
 /// Decides about an uncertain effect, and lets the run go on.
-#[utoipa::path(post, path = "/api/v1/runs/{id}/resolve", tag = "runs", request_body = Decision, params(("id" = String, Path), Waiting),
-    responses((status = 200, description = "It has ended"), (status = 202, description = "It goes on"), (status = 404, body = Document), (status = 409, body = Document)))]
+#[utoipa::path(post, path = "/api/v1/runs/{id}/resolve", tag = "runs", operation_id = "resolve_run", request_body = Decision,
+    params(("id" = String, Path), Waiting), security(("key" = ["run"])),
+    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "It goes on, or waits", body = Shown),
+        (status = 404, description = "There is none, or it is another's"),
+        (status = 409, description = "There is nothing to do, or it is uncertain")))]
 pub(crate) async fn resolve(
     call: Call,
-    Query(waiting): Query<Waiting>,
+    Params(waiting): Params<Waiting>,
     Body(decision, _): Body<Decision>,
 ) -> Answer<Response> {
     let by = call.by();
@@ -176,6 +198,7 @@ async fn tell(call: Call, waiting: Waiting, wish: impl FnOnce(&RunState) -> Answ
     }
     let wish = wish(&state)?;
     let (server, run) = (&call.server, opened.id);
+    let mut begun = server.live.again(run);
     let left = match server.live.control(run) {
         Some(control) => control.wish(wish).err(),
         None => Some(wish),
@@ -184,37 +207,38 @@ async fn tell(call: Call, waiting: Waiting, wish: impl FnOnce(&RunState) -> Answ
         // It may be in its last moments here.
         server.live.wait(run).await;
         match server.app.engine_of(&opened)?.post(run, wish.clone()).await {
-            Ok(()) => go_on(server, opened).await?,
+            Ok(()) => begun = go_on(server, opened).await?,
             // Another process drives it, and will look.
             Err(error) if error.code == Code::RunOwned => server.app.store.leave_wish(run, wish).await?,
             Err(error) => return Err(error.into()),
         }
     }
-    call.answer(run, waiting).await
+    call.answer(begun, waiting).await
 }
 
 /// Drives a run from where its journal stands, unless that is being done.
-pub(crate) async fn go_on(server: &Arc<Server>, opened: Opened) -> Answer<()> {
+pub(crate) async fn go_on(server: &Arc<Server>, opened: Opened) -> Answer<Begun> {
+    let id = opened.id;
     match drive(server, opened).await {
         // Another process does it.
-        Err(error) if error.code == Code::RunOwned => Ok(()),
-        done => Ok(done?),
+        Err(error) if error.code == Code::RunOwned => Ok(Begun { id, ending: None, heard: None }),
+        ending => Ok(Begun { id, ending: ending?, heard: None }),
     }
 }
 
 /// The same for a run whose record is still to be read; `RunOwned` if another process drives it.
 pub(crate) async fn resume_run(server: &Arc<Server>, id: RunId) -> Result<(), StepError> {
-    drive(server, server.app.open_id(id).await?).await
+    drive(server, server.app.open_id(id).await?).await.map(|_| ())
 }
 
-async fn drive(server: &Arc<Server>, opened: Opened) -> Result<(), StepError> {
-    let state = opened.state();
-    if server.live.control(opened.id).is_some() || state.status.is_final() {
-        return Ok(());
+async fn drive(server: &Arc<Server>, opened: Opened) -> Result<Option<Ending>, StepError> {
+    let ending = server.live.ending(opened.id);
+    if ending.is_some() || opened.state().status.is_final() {
+        return Ok(ending);
     }
     let plan = opened.plan.clone();
     let engine = server.app.engine_of(&opened)?;
-    let run = engine.resume(opened.id, async |_| Ok::<_, StepError>(plan)).await?;
-    server.live.drive(run);
-    Ok(())
+    let compiled = plan.clone();
+    let run = engine.resume(opened.id, async |_| Ok::<_, StepError>(compiled)).await?;
+    Ok(Some(server.live.drive(run, plan).await))
 }

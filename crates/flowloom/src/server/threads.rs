@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use flowloom_core::code::Code;
@@ -28,11 +28,13 @@ use super::Server;
 use super::body::Body;
 use super::definitions::Whose;
 use super::keys::{Caller, Scope};
+use super::live::Begun;
 use super::problem::{Answer, Document, Problem};
 use super::run::{Waiting, answer};
 use super::start::{Call, Starting, admit};
 use super::tell::go_on;
 use crate::definitions::is_id;
+use crate::server::params::{At, Params};
 
 /// The thread that a conversation without a name is, as `flowloom chat` has it.
 const USUAL: &str = "default";
@@ -102,7 +104,7 @@ impl Turn {
         tokio::spawn(async move {
             self.server.live.wait(run).await;
             if let Err(error) = self.keep(run).await {
-                eprintln!("the thread of the run {run} is not kept: {}", error.message);
+                tracing::warn!("the thread of the run {run} is not kept: {}", error.message);
             }
         });
     }
@@ -145,11 +147,11 @@ pub(crate) struct Threads {
 }
 
 /// The user's conversations.
-#[utoipa::path(get, path = "/api/v1/threads", operation_id = "list_threads", tag = "threads", params(Whose), responses((status = 200, body = Threads)))]
+#[utoipa::path(get, path = "/api/v1/threads", operation_id = "list_threads", tag = "threads", security(("key" = ["read"])), params(Whose), responses((status = 200, body = Threads)))]
 pub(crate) async fn list(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(whose): Query<Whose>,
+    Params(whose): Params<Whose>,
 ) -> Answer<Json<Threads>> {
     caller.may(Scope::Read)?;
     let kept = server.app.store.memories(&thread_holder(&caller.acts_for(whose.user)?)).await?;
@@ -173,13 +175,13 @@ async fn said(server: &Server, owner: &str, key: &str) -> Answer<Option<Value>> 
 }
 
 /// What was said in a conversation.
-#[utoipa::path(get, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "get_thread", tag = "threads",
+#[utoipa::path(get, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "get_thread", tag = "threads", security(("key" = ["read"])),
     params(("workflow" = String, Path), ("thread" = String, Path), Whose), responses((status = 200, body = Said), (status = 404, body = Document)))]
 pub(crate) async fn get(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path((workflow, thread)): Path<(String, String)>,
-    Query(whose): Query<Whose>,
+    At((workflow, thread)): At<(String, String)>,
+    Params(whose): Params<Whose>,
 ) -> Answer<Json<Said>> {
     caller.may(Scope::Read)?;
     let found = said(&server, &caller.acts_for(whose.user)?, &key_of(&workflow, &thread)).await?;
@@ -187,13 +189,13 @@ pub(crate) async fn get(
 }
 
 /// Forgets a conversation.
-#[utoipa::path(delete, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "delete_thread", tag = "threads",
+#[utoipa::path(delete, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "delete_thread", tag = "threads", security(("key" = ["run"])),
     params(("workflow" = String, Path), ("thread" = String, Path), Whose), responses((status = 204, description = "It is forgotten"), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path((workflow, thread)): Path<(String, String)>,
-    Query(whose): Query<Whose>,
+    At((workflow, thread)): At<(String, String)>,
+    Params(whose): Params<Whose>,
 ) -> Answer<StatusCode> {
     caller.may(Scope::Run)?;
     let (owner, key) = (caller.acts_for(whose.user)?, key_of(&workflow, &thread));
@@ -218,7 +220,7 @@ pub(crate) struct Message {
 
 /// Says something in a conversation, and begins it with the first message. Where the conversation waits for a person,
 /// this is the answer. With `Accept: text/event-stream` the events of the turn are the answer.
-#[utoipa::path(post, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "say", tag = "threads", request_body = Message,
+#[utoipa::path(post, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "say", tag = "threads", security(("key" = ["run"])), request_body = Message,
     params(("workflow" = String, Path), ("thread" = String, Path), Waiting,
         ("Idempotency-Key" = Option<String>, Header, description = "The same key and body are one turn")),
     responses((status = 200, description = "The turn has ended"), (status = 202, description = "It goes on, or waits"),
@@ -226,8 +228,8 @@ pub(crate) struct Message {
 pub(crate) async fn say(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path((workflow, thread)): Path<(String, String)>,
-    Query(waiting): Query<Waiting>,
+    At((workflow, thread)): At<(String, String)>,
+    Params(waiting): Params<Waiting>,
     headers: HeaderMap,
     Body(message, text): Body<Message>,
 ) -> Answer<Response> {
@@ -254,7 +256,7 @@ pub(crate) async fn say(
                 call.begin(&definition, starting, id).await?
             }
         };
-        turn.follow(run);
+        turn.follow(run.id);
         Ok(run)
     });
     answer(&server, run.await?, waiting, &headers).await
@@ -281,13 +283,12 @@ async fn asked(server: &Arc<Server>, owner: &str, workflow: &str, key: &str) -> 
     Ok(None)
 }
 
-async fn reply(server: &Arc<Server>, run: RunId, text: &str, by: &str) -> Answer<RunId> {
+async fn reply(server: &Arc<Server>, run: RunId, text: &str, by: &str) -> Answer<Begun> {
     let opened = server.app.open_id(run).await?;
     let state = opened.state();
     if let Some(open) = state.steps().iter().find(|step| step.question.is_some()) {
         let wish = Wish::Answer { path: open.path.clone(), value: text.into(), by: by.to_owned() };
         server.app.engine_of(&opened)?.post(run, wish).await?;
     }
-    go_on(server, opened).await?;
-    Ok(run)
+    go_on(server, opened).await
 }

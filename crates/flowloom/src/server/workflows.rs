@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use flowloom_core::plan::{InputKind, Inputs};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,6 +13,7 @@ use super::catalog::Definition;
 use super::definitions::Whose;
 use super::keys::{Caller, Scope};
 use super::problem::{Answer, Document, Problem};
+use crate::server::params::{At, Params};
 
 /// A definition that can be run.
 #[derive(Serialize, ToSchema)]
@@ -60,11 +61,11 @@ pub(crate) struct Workflows {
 }
 
 /// What can be run.
-#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", params(Whose), responses((status = 200, body = Workflows)))]
+#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows", security(("key" = ["read"])), params(Whose), responses((status = 200, body = Workflows)))]
 pub(crate) async fn list(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(whose): Query<Whose>,
+    Params(whose): Params<Whose>,
 ) -> Answer<Json<Workflows>> {
     caller.may(Scope::Read)?;
     let holder = caller.acts_for(whose.user)?;
@@ -73,13 +74,13 @@ pub(crate) async fn list(
 }
 
 /// One definition.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path), Whose),
+#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", operation_id = "get_workflow", security(("key" = ["read"])), params(("id" = String, Path), Whose),
     responses((status = 200, body = Workflow), (status = 404, body = Document)))]
 pub(crate) async fn get(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(whose): Query<Whose>,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
 ) -> Answer<Json<Workflow>> {
     caller.may(Scope::Read)?;
     let holder = caller.acts_for(whose.user)?;

@@ -19,12 +19,22 @@ pub(crate) struct Serving {
 impl Serving {
     /// Serves the folder of a place on a free port.
     pub(crate) fn start(place: &Place, arguments: &[&str]) -> Serving {
-        Serving::start_with(place, arguments, &[])
+        Serving::start_with(place, "127.0.0.1:0", arguments, &[])
+    }
+
+    /// The same where a server was before.
+    pub(crate) fn start_at(place: &Place, address: &str, arguments: &[&str]) -> Serving {
+        Serving::start_with(place, address, arguments, &[])
     }
 
     /// The same with further variables in its environment.
-    pub(crate) fn start_with(place: &Place, arguments: &[&str], environment: &[(&str, &str)]) -> Serving {
-        let all = [&["serve", ".", "--bind", "127.0.0.1:0"][..], arguments].concat();
+    pub(crate) fn start_with(
+        place: &Place,
+        address: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Serving {
+        let all = [&["serve", ".", "--bind", address][..], arguments].concat();
         let mut child =
             place.command(&all).envs(environment.iter().copied()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -65,7 +75,8 @@ impl Serving {
         lines.map_while(Result::ok).skip_while(|line| !line.is_empty()).skip(1)
     }
 
-    fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
+    /// Sends a request, and leaves its answer to be read.
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         let host = format!("Host: {}", self.address);
         let host = if headers.iter().any(|header| header.starts_with("Host:")) { "X: y" } else { &host };
@@ -74,6 +85,16 @@ impl Serving {
         write!(stream, "{method} {path} HTTP/1.0\r\n{host}\r\n{lines}Content-Length: {length}\r\n\r\n{body}")
             .expect("sent");
         stream
+    }
+}
+
+/// The lines of a run's events after number `last`, until the connection ends; none while nobody listens.
+pub(crate) fn events(address: &str, path: &str, last: u64) -> Box<dyn Iterator<Item = String>> {
+    let Ok(mut stream) = TcpStream::connect(address) else { return Box::new(std::iter::empty()) };
+    let head = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nLast-Event-ID: {last}\r\n\r\n");
+    match stream.write_all(head.as_bytes()) {
+        Ok(()) => Box::new(BufReader::new(stream).lines().map_while(Result::ok)),
+        Err(_) => Box::new(std::iter::empty()),
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod http;
+pub(crate) mod model;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

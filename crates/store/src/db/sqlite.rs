@@ -44,7 +44,7 @@ impl Sqlite {
         let synchronous = match durability {
             Durability::Full => "FULL",
             Durability::Normal => "NORMAL",
-            Durability::Off => "OFF",
+            Durability::Off | Durability::Memory => "OFF",
         };
         self.run(&format!("PRAGMA synchronous={synchronous}"))
     }

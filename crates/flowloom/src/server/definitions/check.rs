@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,6 +15,7 @@ use crate::definitions;
 use crate::mcp::Offered;
 use crate::server::Server;
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::Params;
 use crate::server::problem::{Answer, Document};
 use crate::source::{self, Reading};
 
@@ -31,13 +32,13 @@ pub(crate) struct Checked {
 }
 
 /// Checks a definition; nothing of it runs, and nothing is kept. The body is as for `PUT`.
-#[utoipa::path(post, path = "/api/v1/check", tag = "workflows", params(Whose),
+#[utoipa::path(post, path = "/api/v1/check", tag = "workflows", operation_id = "check_definition", security(("key" = ["read"])), params(Whose),
     request_body(content((Object = "application/json"), (String = "text/markdown"))),
     responses((status = 200, body = Checked), (status = 400, body = Document)))]
 pub(crate) async fn check(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(whose): Query<Whose>,
+    Params(whose): Params<Whose>,
     request: Request,
 ) -> Answer<Json<Checked>> {
     caller.may(Scope::Read)?;

@@ -24,6 +24,7 @@ use crate::definitions::is_id;
 /// Whose definitions are meant.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Whose {
     /// Those of this user. A key that belongs to a user decides that itself; without either, those that everyone has.
     #[serde(default)]

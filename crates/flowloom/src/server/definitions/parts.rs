@@ -109,32 +109,33 @@ macro_rules! routes_of {
             use crate::server::Server;
             use crate::server::body::Body;
             use crate::server::keys::{Caller, Scope};
+            use crate::server::params::{At, Params};
             use crate::server::problem::{Answer, Document};
             use axum::Json;
-            use axum::extract::{Path, Query, State};
+            use axum::extract::State;
             use axum::http::StatusCode;
             use serde_json::Value;
             use std::sync::Arc;
 
             /// Every one that the user has, or everyone has.
-            #[utoipa::path(get, path = $list, operation_id = concat!("list_", $tag), tag = $tag, params(Whose), responses((status = 200, body = Parts)))]
+            #[utoipa::path(get, path = $list, operation_id = concat!("list_", $tag), tag = $tag, security(("key" = ["read"])), params(Whose), responses((status = 200, body = Parts)))]
             pub(crate) async fn list(
                 State(server): State<Arc<Server>>,
                 caller: Caller,
-                Query(whose): Query<Whose>,
+                Params(whose): Params<Whose>,
             ) -> Answer<Json<Parts>> {
                 caller.may(Scope::Read)?;
                 Ok(Json(all(server, caller.acts_for(whose.user)?, $kind).await?))
             }
 
             /// One of them.
-            #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, params(("id" = String, Path), Whose),
+            #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Whose),
                                 responses((status = 200, body = Part), (status = 404, body = Document)))]
             pub(crate) async fn get(
                 State(server): State<Arc<Server>>,
                 caller: Caller,
-                Path(id): Path<String>,
-                Query(whose): Query<Whose>,
+                At(id): At<String>,
+                Params(whose): Params<Whose>,
             ) -> Answer<Json<Part>> {
                 caller.may(Scope::Read)?;
                 let row = find(&server, caller.acts_for(whose.user)?, $kind, &id).await?;
@@ -142,15 +143,15 @@ macro_rules! routes_of {
             }
 
             /// Puts one in the place of the one with this id.
-            #[utoipa::path(put, path = $one, operation_id = concat!("put_", $tag), tag = $tag, params(("id" = String, Path), Whose),
+            #[utoipa::path(put, path = $one, operation_id = concat!("put_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), Whose),
                                 request_body(content = Object, content_type = "application/json"),
                                 responses((status = 200, description = "It is changed, or was the same", body = Part),
                                     (status = 201, description = "It is new", body = Part), (status = 400, body = Document)))]
             pub(crate) async fn put(
                 State(server): State<Arc<Server>>,
                 caller: Caller,
-                Path(id): Path<String>,
-                Query(whose): Query<Whose>,
+                At(id): At<String>,
+                Params(whose): Params<Whose>,
                 Body(part, _): Body<Value>,
             ) -> Answer<(StatusCode, Json<Part>)> {
                 let key = changeable(&caller, whose.user, $kind, &id)?;
@@ -160,13 +161,13 @@ macro_rules! routes_of {
             }
 
             /// Takes one away; refused while a workflow needs it.
-            #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, params(("id" = String, Path), Whose),
+            #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), Whose),
                                 responses((status = 204, description = "It is gone"), (status = 404, body = Document), (status = 409, body = Document)))]
             pub(crate) async fn remove(
                 State(server): State<Arc<Server>>,
                 caller: Caller,
-                Path(id): Path<String>,
-                Query(whose): Query<Whose>,
+                At(id): At<String>,
+                Params(whose): Params<Whose>,
             ) -> Answer<StatusCode> {
                 delete(&server, changeable(&caller, whose.user, $kind, &id)?).await?;
                 Ok(StatusCode::NO_CONTENT)

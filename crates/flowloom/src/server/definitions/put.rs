@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use flowloom_core::code::Code;
 use flowloom_store::{Change, Changed, DefinitionKey, Kind, NewDefinition, Origin};
@@ -19,6 +19,7 @@ use crate::definitions::{self, Content};
 use crate::mcp::Offered;
 use crate::server::Server;
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::{At, Params};
 use crate::server::problem::{Answer, Document, Problem};
 use crate::server::workflows::{Workflow, shown};
 use crate::source::{self, Reading};
@@ -26,6 +27,7 @@ use crate::source::{self, Reading};
 /// How a workflow is put.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct How {
     /// Whose it is.
     #[serde(default)]
@@ -46,15 +48,15 @@ pub(crate) struct Put {
 
 /// Puts a workflow in the place of the one with this id. The body is the definition: its JSON, Markdown
 /// (`text/markdown`), `{"entry", "files"}`, or a form with files.
-#[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path), How),
+#[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_put", params(("id" = String, Path), How),
     request_body(content((Object = "application/json"), (String = "text/markdown"), (Object = "multipart/form-data"))),
     responses((status = 200, description = "It is changed, or was the same", body = Put), (status = 201, description = "It is new", body = Put),
         (status = 409, description = "It is a file of the folder", body = Document), (status = 422, description = "It has errors", body = Document)))]
 pub(crate) async fn put(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(how): Query<How>,
+    At(id): At<String>,
+    Params(how): Params<How>,
     request: Request,
 ) -> Answer<(StatusCode, Json<Put>)> {
     let key = changeable(&caller, how.user, Kind::Workflow, &id)?;
@@ -100,14 +102,14 @@ fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: boo
 }
 
 /// Takes a workflow away. Its versions stay, and runs of it go on.
-#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path), Whose),
+#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "remove_put", params(("id" = String, Path), Whose),
     responses((status = 204, description = "It is gone"), (status = 404, body = Document),
         (status = 409, description = "It is a file of the folder, or something needs it", body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(whose): Query<Whose>,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
 ) -> Answer<StatusCode> {
     let key = changeable(&caller, whose.user, Kind::Workflow, &id)?;
     not_in_folder(&server, &id).await?;
@@ -118,6 +120,7 @@ pub(crate) async fn remove(
 /// Which content of a workflow.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Which {
     /// Whose it is.
     #[serde(default)]
@@ -137,13 +140,13 @@ pub(crate) struct Written {
 }
 
 /// A workflow as it was written: what `PUT` takes.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", params(("id" = String, Path), Which),
+#[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "written_put", security(("key" = ["read"])), params(("id" = String, Path), Which),
     responses((status = 200, body = Written), (status = 404, body = Document)))]
 pub(crate) async fn written(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(which): Query<Which>,
+    At(id): At<String>,
+    Params(which): Params<Which>,
 ) -> Answer<Json<Written>> {
     caller.may(Scope::Read)?;
     let holder = caller.acts_for(which.user)?;
@@ -170,13 +173,13 @@ pub(crate) struct Versions {
 }
 
 /// The versions of a workflow that the store keeps; also of one that was deleted.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}/versions", tag = "workflows", params(("id" = String, Path), Whose),
+#[utoipa::path(get, path = "/api/v1/workflows/{id}/versions", tag = "workflows", operation_id = "versions_put", security(("key" = ["read"])), params(("id" = String, Path), Whose),
     responses((status = 200, body = Versions), (status = 404, body = Document)))]
 pub(crate) async fn versions(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
-    Query(whose): Query<Whose>,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
 ) -> Answer<Json<Versions>> {
     caller.may(Scope::Read)?;
     let key = DefinitionKey { holder: caller.acts_for(whose.user)?, kind: Kind::Workflow, id: id.clone() };

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use flowloom_core::code::Code;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -16,11 +16,13 @@ use crate::definitions::sync::{self, Item, Synced};
 use crate::server::Server;
 use crate::server::body::Body;
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::Params;
 use crate::server::problem::{Answer, Document, Problem};
 
 /// How a folder is taken over.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct How {
     /// Whose they are.
     #[serde(default)]
@@ -51,12 +53,12 @@ pub(crate) struct Done {
 }
 
 /// Takes over all workflows of a folder, or none if one has an error. Each item is `{"id", "entry", "files"}`.
-#[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", params(How), request_body = Folder,
+#[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "put_all_sync", security(("key" = ["write"])), params(How), request_body = Folder,
     responses((status = 200, body = Done), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn put_all(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(how): Query<How>,
+    Params(how): Params<How>,
     Body(folder, _): Body<Folder>,
 ) -> Answer<Json<Done>> {
     caller.may(Scope::Write)?;

@@ -49,8 +49,8 @@ pub(super) async fn read(request: Request, server: &Arc<Server>, id: &str) -> An
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| Kind::of(value.to_str().ok()?));
     let content = match kind {
         Some(Kind::Form) => form(request, server).await?,
-        Some(Kind::Markdown) => Content::single(&format!("{id}.mdx"), text(request).await?),
-        Some(Kind::Json) | None => json(text(request).await?, id)?,
+        Some(Kind::Markdown) => Content::single(&format!("{id}.mdx"), text(server, request).await?),
+        Some(Kind::Json) | None => json(text(server, request).await?, id)?,
     };
     content.check()?;
     Ok(content)

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_core::code::Code;
@@ -25,12 +25,13 @@ use crate::server::Server;
 use crate::server::body::Body;
 use crate::server::definitions::{changeable, put};
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::Params;
 use crate::server::problem::{Answer, Document, Problem};
 use crate::server::start::{Call, Starting, admit};
 use crate::workflows::history;
 
 /// `workflow::create`: keeps a step list, given bare or as `workflow`.
-#[utoipa::path(post, path = "/api/workflows", operation_id = "agentos_create", tag = "AgentOS", request_body = Object,
+#[utoipa::path(post, path = "/api/workflows", operation_id = "agentos_create", tag = "AgentOS", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{id}`"), (status = 400, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn create(
     State(server): State<Arc<Server>>,
@@ -50,7 +51,7 @@ pub(crate) async fn create(
 }
 
 /// `workflow::list`: the step lists, as they were written.
-#[utoipa::path(get, path = "/api/workflows", operation_id = "agentos_list", tag = "AgentOS",
+#[utoipa::path(get, path = "/api/workflows", operation_id = "agentos_list", tag = "AgentOS", security(("key" = ["read"])),
     responses((status = 200, description = "A list of definitions")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
@@ -83,7 +84,7 @@ pub(crate) struct RunStored {
 
 /// `workflow::run`: runs a step list to its end. Beside the origin's `{runId, results, vars}` it says `status`, and
 /// `error` of a run that failed.
-#[utoipa::path(post, path = "/api/workflows/run", operation_id = "agentos_run", tag = "AgentOS", request_body = RunStored,
+#[utoipa::path(post, path = "/api/workflows/run", operation_id = "agentos_run", tag = "AgentOS", security(("key" = ["run"])), request_body = RunStored,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
     responses((status = 200, description = "It has ended"), (status = 202, description = "It waits for a person"),
         (status = 403, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
@@ -110,6 +111,7 @@ pub(crate) async fn run_stored(
 /// Which runs.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Page {
     /// The id of a step list.
     workflow_id: String,
@@ -122,12 +124,12 @@ pub(crate) struct Page {
 }
 
 /// `workflow::runs`: a page of a step list's runs, the oldest first.
-#[utoipa::path(get, path = "/api/workflows/runs", operation_id = "agentos_runs", tag = "AgentOS", params(Page),
+#[utoipa::path(get, path = "/api/workflows/runs", operation_id = "agentos_runs", tag = "AgentOS", security(("key" = ["read"])), params(Page),
     responses((status = 200, description = "`{runs, total, limit, offset}`")))]
 pub(crate) async fn runs(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(page): Query<Page>,
+    Params(page): Params<Page>,
 ) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let number = |number: Option<i64>| number.map(Value::from);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
@@ -25,6 +25,7 @@ use crate::server::Server;
 use crate::server::body::Body;
 use crate::server::definitions::{changeable, delete, not_in_folder, put};
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::At;
 use crate::server::problem::Problem;
 use crate::server::start::{Call, Starting, admit};
 
@@ -72,7 +73,7 @@ pub(crate) struct Save {
 }
 
 /// Keeps a flow, also one that is not finished; only blocks of unknown types are refused.
-#[utoipa::path(post, path = "/api/agent-flows/save", operation_id = "agent_flows_save", tag = "AnythingLLM", request_body = Save,
+#[utoipa::path(post, path = "/api/agent-flows/save", operation_id = "agent_flows_save", tag = "AnythingLLM", security(("key" = ["write"])), request_body = Save,
     responses((status = 200, description = "`{success, flow: {success, uuid}}`"), (status = 400, description = "`{success: false, error}`")))]
 pub(crate) async fn save(State(server): State<Arc<Server>>, caller: Caller, Body(save, _): Body<Save>) -> Told {
     let (Some(name), Some(config)) = (save.name.filter(|name| !name.is_empty()), save.config.as_map()) else {
@@ -105,7 +106,7 @@ async fn keep(server: &Arc<Server>, caller: &Caller, uuid: &str, config: Map) ->
 }
 
 /// Every flow, with whether agents are offered it.
-#[utoipa::path(get, path = "/api/agent-flows/list", operation_id = "agent_flows_list", tag = "AnythingLLM",
+#[utoipa::path(get, path = "/api/agent-flows/list", operation_id = "agent_flows_list", tag = "AnythingLLM", security(("key" = ["read"])),
     responses((status = 200, description = "`{success, flows: [{name, uuid, description, active}]}`")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Told {
     caller.may(Scope::Read)?;
@@ -134,9 +135,9 @@ fn config_of(content: &Content) -> Map {
 }
 
 /// A flow.
-#[utoipa::path(get, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_get", tag = "AnythingLLM", params(("uuid" = String, Path)),
+#[utoipa::path(get, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_get", tag = "AnythingLLM", security(("key" = ["read"])), params(("uuid" = String, Path)),
     responses((status = 200, description = "`{success, flow: {name, uuid, config}}`"), (status = 404, description = "`{success: false, error}`")))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, Path(uuid): Path<String>) -> Told {
+pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(uuid): At<String>) -> Told {
     caller.may(Scope::Read)?;
     let (_, content) = definition(&server, caller.acts_for(None)?, Format::Flow, &uuid).await?;
     Ok(shown(&uuid, config_of(&content)))
@@ -149,9 +150,9 @@ fn shown(uuid: &str, config: Map) -> Json<Value> {
 }
 
 /// Takes a flow away.
-#[utoipa::path(delete, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_delete", tag = "AnythingLLM", params(("uuid" = String, Path)),
+#[utoipa::path(delete, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_delete", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)),
     responses((status = 200, description = "`{success}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "It is a file of the folder")))]
-pub(crate) async fn remove(State(server): State<Arc<Server>>, caller: Caller, Path(uuid): Path<String>) -> Told {
+pub(crate) async fn remove(State(server): State<Arc<Server>>, caller: Caller, At(uuid): At<String>) -> Told {
     let key = changeable(&caller, None, Kind::Workflow, &uuid)?;
     not_in_folder(&server, &uuid).await?;
     definition(&server, key.holder.clone(), Format::Flow, &uuid).await?;
@@ -168,12 +169,12 @@ pub(crate) struct Toggle {
 }
 
 /// Switches a flow on or off.
-#[utoipa::path(post, path = "/api/agent-flows/{uuid}/toggle", operation_id = "agent_flows_toggle", tag = "AnythingLLM", params(("uuid" = String, Path)), request_body = Toggle,
+#[utoipa::path(post, path = "/api/agent-flows/{uuid}/toggle", operation_id = "agent_flows_toggle", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)), request_body = Toggle,
     responses((status = 200, description = "`{success, flow}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "It is a file of the folder")))]
 pub(crate) async fn toggle(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(uuid): Path<String>,
+    At(uuid): At<String>,
     Body(toggle, _): Body<Toggle>,
 ) -> Told {
     caller.may(Scope::Write)?;
@@ -188,14 +189,14 @@ pub(crate) async fn toggle(
 }
 
 /// Runs a flow to its end. The body is its variables, bare or as `variables`.
-#[utoipa::path(post, path = "/api/agent-flows/{uuid}/run", operation_id = "agent_flows_run", tag = "AnythingLLM", request_body = Object,
+#[utoipa::path(post, path = "/api/agent-flows/{uuid}/run", operation_id = "agent_flows_run", tag = "AnythingLLM", security(("key" = ["run"])), request_body = Object,
     params(("uuid" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
     responses((status = 200, description = "`{success, results, variables, directOutput, run_id, status}`"), (status = 404, description = "`{success: false, error}`"),
         (status = 409, description = "The key was used for another call"), (status = 422, description = "The flow has errors")))]
 pub(crate) async fn run_flow(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(uuid): Path<String>,
+    At(uuid): At<String>,
     headers: HeaderMap,
     Body(body, text): Body<Value>,
 ) -> Result<Response, Refused> {

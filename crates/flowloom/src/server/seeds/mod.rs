@@ -54,7 +54,7 @@ pub(super) async fn run(
     (definition, starting, request): (&Definition, Starting, &str),
 ) -> Answer<Ended> {
     let request = format!("{}\n{request}", definition.id);
-    let id = call.once(&request, async |id| call.begin(definition, starting, id).await).await?;
+    let id = call.once(&request, async |id| call.begin(definition, starting, id).await).await?.id;
     // If it takes longer, the run goes on.
     let _ = tokio::time::timeout(WAIT, call.server.live.wait(id)).await;
     ended(call.server, id).await

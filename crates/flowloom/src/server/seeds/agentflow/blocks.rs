@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_core::code::Code;
 use flowloom_formats::pipeline::built_in;
@@ -20,6 +20,7 @@ use crate::server::Server;
 use crate::server::body::Body;
 use crate::server::definitions::{changeable, delete, parts};
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::At;
 use crate::server::problem::{Answer, Document, Problem};
 
 /// Blocks that a search gives at most.
@@ -44,30 +45,26 @@ async fn one(server: &Arc<Server>, caller: &Caller, id: &str) -> Answer<Value> {
 }
 
 /// Every block.
-#[utoipa::path(get, path = "/api/blocks", operation_id = "agentflow_list_blocks", tag = "AgentFlow", responses((status = 200, description = "A list of blocks")))]
+#[utoipa::path(get, path = "/api/blocks", operation_id = "agentflow_list_blocks", tag = "AgentFlow", security(("key" = ["read"])), responses((status = 200, description = "A list of blocks")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Vec<Value>>> {
     caller.may(Scope::Read)?;
     Ok(Json(all(&server, caller.acts_for(None)?).await?))
 }
 
 /// One block.
-#[utoipa::path(get, path = "/api/blocks/{id}", operation_id = "agentflow_get_block", tag = "AgentFlow", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/blocks/{id}", operation_id = "agentflow_get_block", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The block"), (status = 404, body = Document)))]
-pub(crate) async fn get(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Answer<Json<Value>> {
+pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     Ok(Json(one(&server, &caller, &id).await?))
 }
 
 /// What a block does: its Python, or its prompt.
-#[utoipa::path(get, path = "/api/blocks/{id}/source", operation_id = "agentflow_block_source", tag = "AgentFlow", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/blocks/{id}/source", operation_id = "agentflow_block_source", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "`{source, type}`"), (status = 404, body = Document)))]
 pub(crate) async fn source(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At<String>,
 ) -> Answer<Json<Value>> {
     let block = one(&server, &caller, &id).await?;
     let written = |key: &str| block[key].as_str().filter(|text| !text.is_empty());
@@ -79,7 +76,7 @@ pub(crate) async fn source(
 }
 
 /// Puts a block in the place of the one with its id.
-#[utoipa::path(post, path = "/api/blocks", operation_id = "agentflow_put_block", tag = "AgentFlow", request_body = Object,
+#[utoipa::path(post, path = "/api/blocks", operation_id = "agentflow_put_block", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{status, block_id}`"), (status = 400, body = Document)))]
 pub(crate) async fn put(
     State(server): State<Arc<Server>>,
@@ -95,12 +92,12 @@ pub(crate) async fn put(
 }
 
 /// Takes a block away; refused while a pipeline needs it.
-#[utoipa::path(delete, path = "/api/blocks/{id}", operation_id = "agentflow_delete_block", tag = "AgentFlow", params(("id" = String, Path)),
+#[utoipa::path(delete, path = "/api/blocks/{id}", operation_id = "agentflow_delete_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At<String>,
 ) -> Answer<StatusCode> {
     delete(&server, changeable(&caller, None, Kind::Block, &id)?).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -114,7 +111,7 @@ pub(crate) struct Search {
 }
 
 /// The blocks that fit words best, ten at most.
-#[utoipa::path(post, path = "/api/blocks/search", operation_id = "agentflow_search_blocks", tag = "AgentFlow", request_body = Search,
+#[utoipa::path(post, path = "/api/blocks/search", operation_id = "agentflow_search_blocks", tag = "AgentFlow", security(("key" = ["read"])), request_body = Search,
     responses((status = 200, description = "A list of blocks")))]
 pub(crate) async fn search(
     State(server): State<Arc<Server>>,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::Format;
 use flowloom_core::value::{Map, Value};
@@ -17,6 +17,7 @@ use super::pipelines::inner;
 use super::{Limit, time};
 use crate::server::Server;
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::{At, Params};
 use crate::server::problem::{Answer, Document, Problem};
 use crate::server::run::owned;
 use crate::server::seeds::{Ended, ended};
@@ -80,45 +81,41 @@ async fn one(server: &Server, caller: &Caller, id: &str) -> Answer<Json<Value>> 
 }
 
 /// The runs of pipelines, the newest first.
-#[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", params(Limit),
+#[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "A list of executions")))]
 pub(crate) async fn list(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(limit): Query<Limit>,
+    Params(limit): Params<Limit>,
 ) -> Answer<Json<Value>> {
     all(server, caller, limit.count()).await
 }
 
 /// One run of a pipeline.
-#[utoipa::path(get, path = "/api/executions/{id}", operation_id = "agentflow_execution", tag = "AgentFlow", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/executions/{id}", operation_id = "agentflow_execution", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
-pub(crate) async fn get(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Answer<Json<Value>> {
+pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     one(&server, &caller, &id).await
 }
 
 /// The same as `/api/executions`.
-#[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", params(Limit),
+#[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "A list of executions")))]
 pub(crate) async fn list_native(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(limit): Query<Limit>,
+    Params(limit): Params<Limit>,
 ) -> Answer<Json<Value>> {
     all(server, caller, limit.count()).await
 }
 
 /// The same as `/api/executions/{id}`.
-#[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", tag = "executions", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", tag = "executions", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
 pub(crate) async fn get_native(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At<String>,
 ) -> Answer<Json<Value>> {
     one(&server, &caller, &id).await
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
@@ -16,6 +16,7 @@ use flowloom_runtime::journal::Journal as _;
 use crate::server::Server;
 use crate::server::body::Body;
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::At;
 use crate::server::problem::{Answer, Document, Problem};
 
 /// Bytes of a key at most.
@@ -36,46 +37,46 @@ async fn all(server: &Server, caller: &Caller, named: String) -> Answer<Json<Val
 }
 
 /// A user's memory, by key.
-#[utoipa::path(get, path = "/api/memory/{user_id}", operation_id = "agentflow_memory", tag = "AgentFlow", params(("user_id" = String, Path)),
+#[utoipa::path(get, path = "/api/memory/{user_id}", operation_id = "agentflow_memory", tag = "AgentFlow", security(("key" = ["read"])), params(("user_id" = String, Path)),
     responses((status = 200, description = "An object"), (status = 404, body = Document)))]
 pub(crate) async fn get(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(user_id): Path<String>,
+    At(user_id): At<String>,
 ) -> Answer<Json<Value>> {
     all(&server, &caller, user_id).await
 }
 
 /// A user's memory, by key.
-#[utoipa::path(get, path = "/api/v1/memory/{user}", operation_id = "get_memory", tag = "memory", params(("user" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/memory/{user}", operation_id = "get_memory", tag = "memory", security(("key" = ["read"])), params(("user" = String, Path)),
     responses((status = 200, description = "An object"), (status = 404, body = Document)))]
 pub(crate) async fn get_native(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(user): Path<String>,
+    At(user): At<String>,
 ) -> Answer<Json<Value>> {
     all(&server, &caller, user).await
 }
 
 /// Keeps a value, any JSON, under a key.
-#[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", params(("user" = String, Path), ("key" = String, Path)),
+#[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
     request_body = Object, responses((status = 204, description = "It is kept"), (status = 400, body = Document), (status = 404, body = Document)))]
 pub(crate) async fn put(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path((named, key)): Path<(String, String)>,
+    At((named, key)): At<(String, String)>,
     Body(value, _): Body<Value>,
 ) -> Answer<StatusCode> {
     write(&server, &caller, named, MemoryWrite { key, value: Some(value) }).await
 }
 
 /// Forgets a key.
-#[utoipa::path(delete, path = "/api/v1/memory/{user}/{key}", operation_id = "delete_memory", tag = "memory", params(("user" = String, Path), ("key" = String, Path)),
+#[utoipa::path(delete, path = "/api/v1/memory/{user}/{key}", operation_id = "delete_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
     responses((status = 204, description = "It is forgotten"), (status = 404, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path((named, key)): Path<(String, String)>,
+    At((named, key)): At<(String, String)>,
 ) -> Answer<StatusCode> {
     caller.may(Scope::Write)?;
     let holder = user(&caller, named.clone())?;

@@ -17,6 +17,7 @@ const MOST: u32 = 500;
 /// How many entries a list has.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Limit {
     /// Entries at most: 1 to 500, 50 if it is not said.
     #[serde(default)]

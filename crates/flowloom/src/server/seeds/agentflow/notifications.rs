@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::NotificationRow;
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{Limit, time};
 use crate::server::Server;
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::{At, Params};
 use crate::server::problem::{Answer, Document};
 
 async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Vec<Value>>> {
@@ -38,45 +39,41 @@ async fn mark(server: &Server, caller: &Caller, id: i64) -> Answer<Json<Value>> 
 }
 
 /// The newest notifications first.
-#[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", params(Limit),
+#[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
 pub(crate) async fn list(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(limit): Query<Limit>,
+    Params(limit): Params<Limit>,
 ) -> Answer<Json<Vec<Value>>> {
     all(server, caller, limit.count()).await
 }
 
 /// Marks a notification as read.
-#[utoipa::path(post, path = "/api/notifications/{id}/read", operation_id = "agentflow_read_notification", tag = "AgentFlow", params(("id" = i64, Path)),
+#[utoipa::path(post, path = "/api/notifications/{id}/read", operation_id = "agentflow_read_notification", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = i64, Path)),
     responses((status = 200, description = "It is"), (status = 404, body = Document)))]
-pub(crate) async fn read(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    Path(id): Path<i64>,
-) -> Answer<Json<Value>> {
+pub(crate) async fn read(State(server): State<Arc<Server>>, caller: Caller, At(id): At<i64>) -> Answer<Json<Value>> {
     mark(&server, &caller, id).await
 }
 
 /// The same as `/api/notifications`.
-#[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", params(Limit),
+#[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
 pub(crate) async fn list_native(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Query(limit): Query<Limit>,
+    Params(limit): Params<Limit>,
 ) -> Answer<Json<Vec<Value>>> {
     all(server, caller, limit.count()).await
 }
 
 /// The same as `/api/notifications/{id}/read`.
-#[utoipa::path(post, path = "/api/v1/notifications/{id}/read", operation_id = "read_notification", tag = "notifications", params(("id" = i64, Path)),
+#[utoipa::path(post, path = "/api/v1/notifications/{id}/read", operation_id = "read_notification", tag = "notifications", security(("key" = ["write"])), params(("id" = i64, Path)),
     responses((status = 200, description = "It is"), (status = 404, body = Document)))]
 pub(crate) async fn read_native(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<i64>,
+    At(id): At<i64>,
 ) -> Answer<Json<Value>> {
     mark(&server, &caller, id).await
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use flowloom_core::code::Code;
@@ -26,6 +26,7 @@ use crate::server::body::Body;
 use crate::server::catalog::Definition;
 use crate::server::definitions::{changeable, delete, not_in_folder, put};
 use crate::server::keys::{Caller, Scope};
+use crate::server::params::At;
 use crate::server::problem::{Answer, Document, Problem};
 use crate::server::seeds::{definition, definitions, run, with_id};
 use crate::server::start::{Call, Starting, admit};
@@ -37,7 +38,7 @@ pub(super) fn inner(written: &Value) -> Map {
 }
 
 /// Every pipeline, the newest first.
-#[utoipa::path(get, path = "/api/pipelines", operation_id = "agentflow_list_pipelines", tag = "AgentFlow",
+#[utoipa::path(get, path = "/api/pipelines", operation_id = "agentflow_list_pipelines", tag = "AgentFlow", security(("key" = ["read"])),
     responses((status = 200, description = "`[{id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
@@ -80,13 +81,9 @@ fn item(
 }
 
 /// One pipeline, as it was kept.
-#[utoipa::path(get, path = "/api/pipelines/{id}", operation_id = "agentflow_get_pipeline", tag = "AgentFlow", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/pipelines/{id}", operation_id = "agentflow_get_pipeline", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The pipeline"), (status = 404, body = Document)))]
-pub(crate) async fn get(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Answer<Json<Value>> {
+pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let (_, content) = definition(&server, caller.acts_for(None)?, Format::Pipeline, &id).await?;
     let mut pipeline = inner(&parse_value(content.main()).unwrap_or_default());
@@ -96,7 +93,7 @@ pub(crate) async fn get(
 
 /// Keeps a pipeline, given bare or as `pipeline`. One with errors is kept and cannot be run: `problems` says what is
 /// wrong with it.
-#[utoipa::path(post, path = "/api/pipelines", operation_id = "agentflow_put_pipeline", tag = "AgentFlow", request_body = Object,
+#[utoipa::path(post, path = "/api/pipelines", operation_id = "agentflow_put_pipeline", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{id, status, problems}`"), (status = 400, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn create(
     State(server): State<Arc<Server>>,
@@ -124,12 +121,12 @@ fn content(id: &str, written: &Value, pipeline: Map) -> Content {
 }
 
 /// Takes a pipeline away.
-#[utoipa::path(delete, path = "/api/pipelines/{id}", operation_id = "agentflow_delete_pipeline", tag = "AgentFlow", params(("id" = String, Path)),
+#[utoipa::path(delete, path = "/api/pipelines/{id}", operation_id = "agentflow_delete_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
     responses((status = 204, description = "It is gone"), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At<String>,
 ) -> Answer<StatusCode> {
     let key = changeable(&caller, None, Kind::Workflow, &id)?;
     not_in_folder(&server, &id).await?;
@@ -139,14 +136,14 @@ pub(crate) async fn remove(
 }
 
 /// Runs a kept pipeline to its end.
-#[utoipa::path(post, path = "/api/pipelines/{id}/run", operation_id = "agentflow_run_kept", tag = "AgentFlow",
+#[utoipa::path(post, path = "/api/pipelines/{id}/run", operation_id = "agentflow_run_kept", tag = "AgentFlow", security(("key" = ["run"])),
     params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "The same key starts one run")),
     responses((status = 200, description = "`{pipeline_id, run_id, status, shared_context, node_results, errors}`"),
         (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn run_kept(
     State(server): State<Arc<Server>>,
     caller: Caller,
-    Path(id): Path<String>,
+    At(id): At<String>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let call = Call { server: &server, owner: admit(&server, &caller, None)?, headers: &headers };
@@ -174,7 +171,7 @@ pub(crate) struct RunOnce {
 }
 
 /// Runs a pipeline to its end.
-#[utoipa::path(post, path = "/api/pipeline/run", operation_id = "agentflow_run", tag = "AgentFlow", request_body = RunOnce,
+#[utoipa::path(post, path = "/api/pipeline/run", operation_id = "agentflow_run", tag = "AgentFlow", security(("key" = ["run"])), request_body = RunOnce,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
     responses((status = 200, description = "`{run_id, pipeline_id, status, results, log, memory, errors}`"), (status = 404, body = Document),
         (status = 409, body = Document), (status = 422, description = "The pipeline has errors", body = Document)))]

@@ -1,0 +1,103 @@
+//! A client for measuring servers: as many connections as are wished, each sending one prepared request after another.
+//! It does as little as a client can, so that what is measured is the server.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::Failure;
+
+/// A kept connection.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Result<Connection, Failure> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Connection { stream, buffer: Vec::with_capacity(4096) })
+    }
+
+    /// Sends a request as it stands and reads its answer: the status and the body.
+    pub(crate) async fn call(&mut self, request: &[u8]) -> Result<(u16, &[u8]), Failure> {
+        self.stream.write_all(request).await?;
+        self.buffer.clear();
+        let (mut head, mut length) = (None, 0);
+        loop {
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err("the server closed the connection".into());
+            }
+            if head.is_none()
+                && let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n")
+            {
+                length = content_length(&self.buffer[..end]).ok_or("an answer without a length")?;
+                head = Some(end + 4);
+            }
+            if let Some(start) = head
+                && self.buffer.len() >= start + length
+            {
+                let status = std::str::from_utf8(&self.buffer[9..12])?.parse()?;
+                return Ok((status, &self.buffer[start..start + length]));
+            }
+        }
+    }
+
+    /// Sends a request whose answer does not end, and leaves it to be read.
+    pub(crate) async fn begin(mut self, request: &[u8]) -> Result<TcpStream, Failure> {
+        self.stream.write_all(request).await?;
+        Ok(self.stream)
+    }
+}
+
+fn content_length(head: &[u8]) -> Option<usize> {
+    let head = std::str::from_utf8(head).ok()?;
+    let named = |line: &str| {
+        line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))?.1.trim().parse().ok()
+    };
+    head.split("\r\n").find_map(named)
+}
+
+/// A request with a JSON body, or without a body.
+pub(crate) fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
+    match body {
+        "" => format!("{head}\r\n").into_bytes(),
+        body => {
+            let length = body.len();
+            format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+        }
+    }
+}
+
+/// The seconds that `count` calls take over so many connections; each must be answered with 200.
+pub(crate) async fn load(
+    address: SocketAddr,
+    request: &[u8],
+    connections: usize,
+    count: usize,
+) -> Result<f64, Failure> {
+    let mut open = Vec::new();
+    for _ in 0..connections {
+        open.push(Connection::open(address).await?);
+    }
+    let since = Instant::now();
+    let caller = |mut connection: Connection, request: Vec<u8>| async move {
+        for _ in 0..count / connections {
+            let (status, body) = connection.call(&request).await?;
+            if status != 200 {
+                return Err(format!("status {status}: {}", String::from_utf8_lossy(body)).into());
+            }
+        }
+        Ok::<_, Failure>(())
+    };
+    let callers: Vec<_> =
+        open.into_iter().map(|connection| tokio::spawn(caller(connection, request.to_vec()))).collect();
+    for caller in callers {
+        caller.await??;
+    }
+    Ok(since.elapsed().as_secs_f64())
+}

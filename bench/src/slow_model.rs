@@ -1,0 +1,37 @@
+//! A model that never answers: it takes requests and counts them.
+
+use std::net::SocketAddr;
+
+use axum::extract::State;
+use tokio::sync::watch;
+
+use crate::Failure;
+
+/// The model's server, in this process.
+pub(crate) struct SlowModel {
+    pub(crate) address: SocketAddr,
+    count: watch::Receiver<usize>,
+}
+
+/// Starts one on a free port.
+pub(crate) async fn start() -> Result<SlowModel, Failure> {
+    let (counted, count) = watch::channel(0);
+    let router = axum::Router::new().fallback(ask).with_state(counted);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Ok(SlowModel { address, count })
+}
+
+async fn ask(State(counted): State<watch::Sender<usize>>, _body: axum::body::Bytes) {
+    counted.send_modify(|count| *count += 1);
+    std::future::pending().await
+}
+
+impl SlowModel {
+    /// Ready when it was asked so many times.
+    pub(crate) async fn asked(&self, times: usize) {
+        // An error says that the server is gone, which the caller sees soon enough.
+        let _ = self.count.clone().wait_for(|count| *count >= times).await;
+    }
+}

@@ -1,0 +1,137 @@
+//! The server with the clients that people use: curl, an EventSource, a client made from the description of the routes,
+//! and schemathesis. `scripts/fetch-clients.sh` installs them; without them these tests say SKIP, unless
+//! FLOWLOOM_REQUIRE_CLIENTS is set, as `make test` does.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use support::http::Serving;
+use support::{Place, Server};
+
+const ECHO: &str = "default_model = \"scripted:echo\"\n";
+
+/// Where this repository begins.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The folder of the clients, if they are installed.
+fn clients() -> Option<PathBuf> {
+    let folder = root().join(".tools/clients");
+    if folder.join("pinned").exists() {
+        return folder.canonicalize().ok();
+    }
+    assert!(std::env::var_os("FLOWLOOM_REQUIRE_CLIENTS").is_none(), "run scripts/fetch-clients.sh");
+    eprintln!("SKIP: the clients are not installed: scripts/fetch-clients.sh");
+    None
+}
+
+fn place() -> Place {
+    let place = Place::new(ECHO);
+    place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    place
+}
+
+/// What a program prints; it must succeed.
+fn output(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn curl_runs_a_workflow_and_follows_it() {
+    let place = place();
+    let server = Serving::start(&place, &[]);
+    let base = format!("http://{}/api/v1/runs", server.address);
+    let body = json!({"workflow": "ask-a-person", "inputs": "tea"}).to_string();
+    let json_type = "Content-Type: application/json";
+    let run = output(Command::new("curl").args(["-sSf", "-H", json_type, "-d", &body, &format!("{base}?wait=60")]));
+    let run: Value = serde_json::from_str(&run).expect("JSON");
+    assert_eq!(run["status"], "waiting");
+    let path = format!("{base}/{}", run["run_id"].as_str().expect("an id"));
+    let answer = ["-sSf", "-H", json_type, "-H", "Accept: text/event-stream", "-d", r#"{"value": "yes"}"#];
+    let events = output(Command::new("curl").args(answer).arg(format!("{path}/answer")));
+    assert!(events.contains("event: answered") && events.ends_with("\"status\":\"succeeded\"}\n\n"), "{events}");
+    assert_eq!(output(Command::new("curl").args(["-sSN", &format!("{path}/events")])), events);
+}
+
+#[test]
+fn an_event_source_survives_the_death_of_the_server() {
+    let Some(clients) = clients() else { return };
+    let slow = Server::start();
+    let place = Place::new(&format!("{ECHO}{}", slow.allowed()));
+    place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
+    let mut server = Serving::start(&place, &[]);
+    let run = server.post("/api/v1/runs", &json!({"workflow": "flow"})).json();
+    let address = format!("http://{}/api/v1/runs/{}/events", server.address, run["run_id"].as_str().expect("an id"));
+    let mut node = Command::new("node");
+    node.arg(root().join("tests/clients/events.mjs")).arg(clients).arg(address);
+    let mut node = node.stdout(Stdio::piped()).spawn().expect("node runs");
+    let mut lines = BufReader::new(node.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut heard: Vec<String> = Vec::new();
+    for line in lines.by_ref() {
+        let is_there = line.contains("/slow");
+        heard.push(line);
+        if is_there {
+            break;
+        }
+    }
+    server.child.kill().expect("killed");
+    server.child.wait().expect("ended");
+    slow.release();
+    let server = Serving::start_at(&place, &server.address, &[]);
+    heard.extend(lines);
+    assert!(node.wait().expect("it ends").success());
+    assert!(heard.pop().is_some_and(|last| last.starts_with("done") && last.contains("succeeded")), "{heard:?}");
+    let numbers: Vec<usize> = heard.iter().filter_map(|line| line.split_once(' ')?.0.parse().ok()).collect();
+    assert_eq!(numbers, (1..=heard.len()).collect::<Vec<_>>(), "no gap, nothing twice");
+    drop(server);
+}
+
+#[test]
+fn a_client_that_is_made_from_the_description_works() {
+    let Some(clients) = clients() else { return };
+    let place = place();
+    let server = Serving::start(&place, &[]);
+    let description = place.write("openapi.json", &server.get("/openapi.json").body);
+    let python = clients.join("python/bin");
+    let made = place.path("made");
+    std::fs::create_dir(&made).expect("a folder");
+    let config = place.write("maker.yaml", "package_name_override: flowloom_client\npost_hooks: []\n");
+    let mut maker = Command::new(python.join("openapi-python-client"));
+    maker.args(["generate", "--meta", "none", "--path"]).arg(description);
+    let package = made.join("flowloom_client");
+    output(maker.arg("--config").arg(config).arg("--output-path").arg(package));
+    let script = root().join("tests/clients/generated.py");
+    let base = format!("http://{}", server.address);
+    let said = output(Command::new(python.join("python")).args(["-W", "error"]).arg(script).arg(made).arg(base));
+    assert_eq!(said, "ok\n");
+}
+
+/// Cases of all operations. Some have too little to vary for their share, so that about five thousand come of it.
+const CASES: usize = 6000;
+
+#[test]
+fn schemathesis_finds_nothing() {
+    let Some(clients) = clients() else { return };
+    let place = place();
+    let server = Serving::start(&place, &[]);
+    let description = server.get("/openapi.json").json();
+    let items = description["paths"].as_object().expect("paths").values();
+    let operations: usize = items.map(|item| item.as_object().expect("operations").len()).sum();
+    let mut tester = Command::new(clients.join("python/bin/st"));
+    tester.args(["run", &format!("http://{}/openapi.json", server.address), "--no-color"]);
+    tester.args(["--generation-deterministic", "--phases", "examples,coverage,fuzzing"]);
+    tester.args(["--max-examples", &(CASES / operations).to_string(), "--workers", "1", "--request-timeout", "20"]);
+    tester.args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance"]);
+    tester.args(["--suppress-health-check", "all", "--warnings", "off"]).current_dir(place.path(""));
+    println!("{}", output(&mut tester));
+}

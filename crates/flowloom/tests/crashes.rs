@@ -1,0 +1,96 @@
+//! The server is killed again and again under load, with a client at every run: nothing that was acknowledged is lost,
+//! and no client sees a gap or anything twice.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::channel;
+
+use serde_json::{Value, json};
+use support::http::{Serving, events};
+use support::{Place, Server};
+
+/// Runs that are started before each crash, and crashes.
+const RUNS: usize = 16;
+const CRASHES: usize = 3;
+
+/// Follows a run through crashes of the server: its events by number.
+fn follow(address: &str, run: &str) -> BTreeMap<u64, String> {
+    let (mut heard, mut last) = (BTreeMap::new(), 0);
+    loop {
+        let path = format!("/api/v1/runs/{run}/events");
+        // Nobody listens between a crash and the next start; so does a client whose server is away.
+        let lines = events(address, &path, last);
+        let mut id = None;
+        for line in lines {
+            if let Some(number) = line.strip_prefix("id: ") {
+                id = number.parse::<u64>().ok();
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                let Some(number) = id.take() else {
+                    let done: Value = serde_json::from_str(data).expect("JSON");
+                    assert_eq!(done["status"], "succeeded", "{run}");
+                    return heard;
+                };
+                assert_eq!(number, last + 1, "no gap, nothing twice: {run}");
+                last = number;
+                heard.insert(number, data.to_owned());
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_the_server_dies_under_load() {
+    let slow = Server::start();
+    let place = Place::new(&format!("default_model = \"scripted:echo\"\n{}", slow.allowed()));
+    place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
+    let mut server = Serving::start(&place, &[]);
+    let address = server.address.clone();
+    let mut followers = Vec::new();
+    for crash in 1..=CRASHES {
+        let (acknowledged, runs) = channel();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let (acknowledged, server) = (acknowledged.clone(), &server);
+                scope.spawn(move || {
+                    for _ in 0..RUNS / 4 {
+                        let run = server.post("/api/v1/runs", &json!({"workflow": "flow"})).json();
+                        acknowledged.send(run["run_id"].as_str().expect("an id").to_owned()).expect("heard");
+                    }
+                });
+            }
+        });
+        drop(acknowledged);
+        for run in runs {
+            let address = address.clone();
+            let name = run.clone();
+            followers.push((run, std::thread::spawn(move || follow(&address, &name))));
+        }
+        // Some are at their second call, and some at their first.
+        slow.wait_for("/slow", (crash * RUNS / 2) as u32);
+        server.child.kill().expect("killed");
+        server.child.wait().expect("ended");
+        server = Serving::start_at(&place, &address, &[]);
+    }
+    slow.release();
+    assert_eq!(followers.len(), RUNS * CRASHES);
+    for (run, follower) in followers {
+        let heard = follower.join().expect("a whole stream");
+        let (mut whole, mut id) = (BTreeMap::new(), 0);
+        for line in server.stream(&format!("/api/v1/runs/{run}/events"), &[]) {
+            match (line.strip_prefix("id: "), line.strip_prefix("data: ")) {
+                (Some(number), _) => id = number.parse::<u64>().expect("a number"),
+                (_, Some(data)) if id > 0 => drop(whole.entry(id).or_insert(data.to_owned())),
+                _ => {}
+            }
+        }
+        assert_eq!(heard, whole, "what a client has heard is the record: {run}");
+        let finished = |path: &str| {
+            whole
+                .values()
+                .filter(|data| data.contains("step_finished") && data.contains(&format!("\"path\":\"{path}\"")))
+                .count()
+        };
+        assert_eq!((finished("/one"), finished("/two"), finished("/three")), (1, 1, 1), "{run}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Following a run: its text so far after a connection was lost, a run of another process, and clients that do not read.
+
+mod support;
+
+use std::io::Read as _;
+
+use serde_json::{Value, json};
+use support::http::Serving;
+use support::model::Model;
+use support::{Place, Server};
+
+const STEP: &str = r#"{"id": "step", "name": "step", "description": "d", "steps": [
+  {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"}]}"#;
+
+/// The text of a client that heard deltas: each stands at its offset.
+#[derive(Default)]
+struct Text(Vec<char>);
+
+impl Text {
+    /// Takes lines of a stream in, until the text is as long as wanted or the stream ends.
+    fn hear(&mut self, lines: impl Iterator<Item = String>, length: usize) {
+        for line in lines {
+            let Some(data) = line.strip_prefix("data: ") else { continue };
+            let data: Value = serde_json::from_str(data).expect("JSON");
+            if let (Some(offset), Some(text)) = (data["offset"].as_u64(), data["text"].as_str()) {
+                if offset == 0 {
+                    self.0.clear();
+                }
+                assert_eq!(offset as usize, self.0.len(), "nothing is lost or doubled: {data}");
+                self.0.extend(text.chars());
+            }
+            if self.0.len() >= length {
+                return;
+            }
+        }
+    }
+
+    fn is(&self, text: &str) -> bool {
+        self.0.iter().collect::<String>() == text
+    }
+}
+
+#[test]
+fn after_a_lost_connection_the_text_goes_on() {
+    let model = Model::start();
+    let place = Place::new(&model.config());
+    place.write("step.json", STEP);
+    let server = Serving::start(&place, &[]);
+    let run = server.post("/api/v1/runs", &json!({"workflow": "step", "inputs": "hi"})).json();
+    let path = format!("/api/v1/runs/{}/events?deltas=true", run["run_id"].as_str().expect("an id"));
+    let mut text = Text::default();
+    model.say("Grüße ");
+    text.hear(server.stream(&path, &[]), 6);
+    assert!(text.is("Grüße "));
+    // This client is gone now, and the model goes on.
+    model.say("an ");
+    let mut other = Text::default();
+    other.hear(server.stream(&path, &["Last-Event-ID: 3"]), 9);
+    model.say("alle 🎉");
+    let lines = server.stream(&path, &["Last-Event-ID: 3"]);
+    text.hear(lines, 15);
+    assert!(text.is("Grüße an alle 🎉"));
+    model.end();
+    let last: Vec<String> = server.stream(&path, &[]).collect();
+    assert!(last.iter().any(|line| line == "event: done"), "{last:?}");
+    let run = server.get(path.split("/events").next().expect("a path")).json();
+    assert_eq!(run["output"], "Grüße an alle 🎉");
+}
+
+#[test]
+fn a_run_of_another_process_is_followed() {
+    let slow = Server::start();
+    let place = Place::new(&format!("default_model = \"scripted:echo\"\n{}", slow.allowed()));
+    place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
+    let server = Serving::start(&place, &[]);
+    let other = place.start(&["run", "flow.json", "--json"]);
+    slow.wait_for("/slow", 1);
+    let id = server.get("/api/v1/runs").json()["items"][0]["run_id"].as_str().expect("a run").to_owned();
+    let mut lines = server.stream(&format!("/api/v1/runs/{id}/events"), &[]);
+    // Up to what is under way there; it goes on only after that was heard here.
+    let heard: Vec<String> = lines.by_ref().take_while(|line| !line.contains("/slow")).collect();
+    assert!(heard.iter().any(|line| line == "event: run_created"), "{heard:?}");
+    slow.release();
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.iter().any(|line| line == "event: run_finished"), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("\"status\":\"succeeded\"")), "{rest:?}");
+    let ids = heard.iter().chain(&rest).filter_map(|line| line.strip_prefix("id: ")?.parse::<u64>().ok());
+    let ids: Vec<u64> = ids.collect();
+    assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>());
+    assert!(other.wait_with_output().expect("it ended").status.success());
+}
+
+/// Most memory a process has had, in MB.
+fn peak(server: &Serving) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("readable");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") / 1024
+}
+
+#[test]
+fn who_does_not_read_is_dropped_and_costs_little() {
+    let slow = Server::start();
+    let config = format!("default_model = \"scripted:echo\"\n{}[server]\nsend_timeout_ms = 300\n", slow.allowed());
+    let place = Place::new(&config);
+    place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
+    place.write("step.json", STEP);
+    let server = Serving::start(&place, &[]);
+    // Twenty megabytes in its events: more than fits into buffers of the system.
+    let step = |n: usize| json!({"name": format!("s{n}"), "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "{{input}}"});
+    let steps: Vec<Value> = (0..20).map(step).collect();
+    place.write("long.json", &json!({"id": "long", "name": "long", "description": "d", "steps": steps}).to_string());
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "long", "inputs": "x".repeat(1 << 20)})).json();
+    let path = format!("/api/v1/runs/{}/events?deltas=true", run["run_id"].as_str().expect("an id"));
+    let before = peak(&server);
+    let mut deaf: Vec<_> = (0..16).map(|_| server.send("GET", &path, &[], "")).collect();
+    // Others are served all the same.
+    assert_eq!(server.post("/api/v1/runs?wait=60", &json!({"workflow": "step", "inputs": "hi"})).status, 200);
+    // All of them are dropped in the end.
+    let is_over = || server.get("/metrics").body.contains("flowloom_followers 0\n");
+    while !is_over() {}
+    assert!(peak(&server) - before < 16 * 8, "{} MB more", peak(&server) - before);
+    for stream in &mut deaf {
+        let mut got = Vec::new();
+        // An end, or an error because the connection was reset: in no case the whole.
+        let _ = stream.read_to_end(&mut got);
+        assert!(!String::from_utf8_lossy(&got).contains("event: done"));
+    }
+}

@@ -1,0 +1,108 @@
+//! What callers may take of the server, how long they may take, and from where they may call.
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::json;
+use support::Place;
+use support::http::Serving;
+
+const ECHO: &str = "default_model = \"scripted:echo\"\n";
+
+fn serving(settings: &str) -> (Place, Serving) {
+    let place = Place::new(&format!("{ECHO}[server]\n{settings}\n"));
+    let server = Serving::start(&place, &[]);
+    (place, server)
+}
+
+/// What comes of bytes that are sent as they stand, until the server ends the connection.
+fn raw(server: &Serving, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(&server.address).expect("it listens");
+    stream.write_all(bytes.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    // A connection that is reset has ended, too.
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+#[test]
+fn who_sends_too_slowly_is_dropped() {
+    let (_place, server) = serving("head_timeout_ms = 200\nbody_timeout_ms = 200");
+    assert_eq!(raw(&server, "GET /health/live HTTP/1.1\r\nHost: localhost\r\n"), "");
+    let answer = raw(
+        &server,
+        "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+    );
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("FL1505"), "{answer}");
+    assert_eq!(server.get("/health/live").body, "ok");
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let (_place, server) = serving("");
+    let head = format!("GET /health/live HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(100_000));
+    assert!(raw(&server, &head).starts_with("HTTP/1.1 431"));
+    let start = "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    let declared = raw(&server, &format!("{start}Content-Length: 16777217\r\nConnection: close\r\n\r\n"));
+    assert!(declared.starts_with("HTTP/1.1 413") && declared.contains("FL1505"), "{declared}");
+    // In pieces, without a length: the last one is too much.
+    let piece = |size: usize| format!("{size:x}\r\n{}\r\n", " ".repeat(size));
+    let pieces = raw(&server, &format!("{start}Transfer-Encoding: chunked\r\n\r\n{}{}", piece(16 << 20), piece(1)));
+    assert!(pieces.starts_with("HTTP/1.1 413") && pieces.contains("FL1505"), "{pieces}");
+}
+
+#[test]
+fn each_caller_has_a_rate() {
+    let (_place, server) = serving("rate_per_second = 2");
+    let statuses: Vec<u16> = (0..20).map(|_| server.get("/api/v1/runs").status).collect();
+    assert!(statuses[..4].iter().all(|status| *status == 200) && statuses.contains(&429), "{statuses:?}");
+    while server.get("/api/v1/runs").status != 429 {}
+    let refused = std::iter::repeat_with(|| server.get("/api/v1/runs")).find(|reply| reply.status == 429);
+    let refused = refused.expect("one that is refused");
+    assert_eq!(refused.code(), "FL1512");
+    assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
+    // What shows how the server is, is not counted.
+    assert_eq!(server.get("/health/live").status, 200);
+}
+
+#[test]
+fn pages_call_from_listed_origins_only() {
+    let (_place, server) = serving("cors = [\"https://app.example\"]");
+    let asks = |origin: &str| {
+        let headers = [&format!("Origin: {origin}"), "Access-Control-Request-Method: POST"];
+        server.call("OPTIONS", "/api/v1/runs", &headers, "")
+    };
+    let allowed = asks("https://app.example");
+    assert_eq!(allowed.status, 204);
+    for line in ["access-control-allow-origin: https://app.example", "access-control-allow-methods: ", "vary: origin"] {
+        assert!(allowed.head.contains(line), "{allowed:?}");
+    }
+    assert!(!allowed.head.contains("credentials") && !allowed.head.contains('*'), "{allowed:?}");
+    let read = server.call("GET", "/api/v1/runs", &["Origin: https://app.example"], "");
+    assert_eq!(read.status, 200);
+    assert!(read.head.contains("access-control-allow-origin: https://app.example"), "{read:?}");
+    for other in ["https://app.example.evil.example", "http://app.example", "https://app.example:8443", "null"] {
+        let refused = asks(other);
+        assert_eq!((refused.status, refused.code()), (403, "FL1504".to_owned()), "{other}");
+        assert!(!refused.head.contains("access-control-allow"), "{refused:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_a_problem() {
+    let (_place, server) = serving("");
+    for path in ["/api/v1/runs?limit=many", "/api/v1/runs?odd=1", "/api/v1/runs/%FF", "/api/v1/runs/x/events?from=-1"] {
+        let reply = server.get(path);
+        assert_eq!((reply.status, reply.code()), (400, "FL1505".to_owned()), "{path}");
+    }
+    let reply = server.post("/api/v1/runs?wait=soon", &json!({"workflow": "x"}));
+    assert_eq!((reply.status, reply.code()), (400, "FL1505".to_owned()));
+    let reply = server.call("DELETE", "/api/v1/runs", &[], "");
+    assert_eq!((reply.status, reply.code()), (405, "FL1505".to_owned()));
+    assert!(reply.head.contains("allow: "), "{reply:?}");
+    for line in ["x-content-type-options: nosniff", "cache-control: no-store"] {
+        assert!(reply.head.contains(line), "{reply:?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! A model that speaks the OpenAI protocol and says a piece of its answer whenever the test tells it to.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use serde_json::json;
+
+/// A model for one call.
+pub(crate) struct Model {
+    address: String,
+    /// `None` ends the answer.
+    pieces: Sender<Option<String>>,
+}
+
+impl Model {
+    pub(crate) fn start() -> Model {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let (pieces, said) = channel();
+        std::thread::spawn(move || answer(&listener, &said));
+        Model { address, pieces }
+    }
+
+    /// The configuration under which it is the usual model.
+    pub(crate) fn config(&self) -> String {
+        format!("default_model = \"test:m\"\n[providers.test]\nbase_url = \"http://{}/v1\"\n", self.address)
+    }
+
+    pub(crate) fn say(&self, piece: &str) {
+        self.pieces.send(Some(piece.to_owned())).expect("it listens");
+    }
+
+    pub(crate) fn end(&self) {
+        self.pieces.send(None).expect("it listens");
+    }
+}
+
+fn answer(listener: &TcpListener, said: &Receiver<Option<String>>) {
+    let (mut stream, _) = listener.accept().expect("a call");
+    let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
+    let mut length = 0;
+    for line in reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()) {
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a number");
+        }
+    }
+    reader.read_exact(&mut vec![0; length]).expect("a body");
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut send = |delta: serde_json::Value, reason: serde_json::Value| {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
+        let chunk =
+            json!({"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]});
+        stream.write_all(format!("data: {chunk}\n\n").as_bytes()).expect("sent");
+    };
+    while let Ok(Some(piece)) = said.recv() {
+        send(json!({"role": "assistant", "content": piece}), json!(null));
+    }
+    send(json!({}), json!("stop"));
+    stream.write_all(b"data: [DONE]\n\n").expect("sent");
+}

@@ -1,0 +1,128 @@
+//! Runs that are kept in this process and gone with it: for trials, and for figures without a disk. Everything else of a
+//! store (keys, memories, workflows) is in its database all the same.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::error::StepError;
+use flowloom_core::event::{Event, Record, RunCreated};
+use flowloom_core::id::RunId;
+use flowloom_runtime::journal::Lease;
+
+use crate::catalog::{RunFilter, RunRow};
+use crate::journal::lost;
+use crate::rows::unknown;
+
+/// Runs that have ended and are kept, at most; the oldest go first.
+const ENDED: usize = 10_000;
+
+/// The runs of this process.
+#[derive(Default)]
+pub(crate) struct MemoryRuns {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    runs: BTreeMap<RunId, Kept>,
+    ended: VecDeque<RunId>,
+}
+
+struct Kept {
+    row: RunRow,
+    epoch: u64,
+    records: Vec<Arc<Record>>,
+}
+
+impl MemoryRuns {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a run under a new epoch.
+    pub(crate) fn claim(&self, run: RunId) -> Result<Lease, StepError> {
+        let mut state = self.state();
+        let kept = state.runs.get_mut(&run).ok_or_else(|| unknown(run))?;
+        kept.epoch += 1;
+        Ok(Lease { run, epoch: kept.epoch })
+    }
+
+    pub(crate) fn append(&self, lease: Lease, records: &[Arc<Record>]) -> Result<(), StepError> {
+        let mut state = self.state();
+        let state = &mut *state;
+        if let Some(Event::RunCreated(created)) = records.first().map(|record| &record.event) {
+            let row = row(&records[0], created);
+            state.runs.insert(lease.run, Kept { row, epoch: lease.epoch, records: Vec::with_capacity(8) });
+        }
+        let kept = state.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch).ok_or_else(lost)?;
+        for record in records {
+            match &record.event {
+                Event::RunStarted { .. } => "running".clone_into(&mut kept.row.status),
+                Event::RunSuspended { status } => status.name().clone_into(&mut kept.row.status),
+                Event::RunFinished { status, .. } => {
+                    status.name().clone_into(&mut kept.row.status);
+                    kept.row.finished_at = Some(record.at);
+                    state.ended.push_back(lease.run);
+                }
+                _ => {}
+            }
+        }
+        kept.records.extend_from_slice(records);
+        if state.ended.len() > ENDED
+            && let Some(oldest) = state.ended.pop_front()
+        {
+            state.runs.remove(&oldest);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StepError> {
+        let state = self.state();
+        let kept = state.runs.get(&run).ok_or_else(|| unknown(run))?;
+        // Numbers begin at 1 and have no gap.
+        Ok(kept.records.iter().skip(usize::try_from(after).unwrap_or(usize::MAX)).cloned().collect())
+    }
+
+    pub(crate) fn run(&self, run: RunId) -> Option<RunRow> {
+        self.state().runs.get(&run).map(|kept| kept.row.clone())
+    }
+
+    /// Those that a filter lets through, the newest first.
+    pub(crate) fn runs_of(&self, filter: &RunFilter) -> Vec<RunRow> {
+        let is = |wanted: &Option<String>, has: &String| wanted.as_ref().is_none_or(|wanted| wanted == has);
+        let state = self.state();
+        let rows = state.runs.values().rev().map(|kept| &kept.row);
+        let rows = rows.filter(|row| filter.before.is_none_or(|before| row.id < before));
+        let rows = rows.filter(|row| {
+            let workflow = row.workflow.as_ref().unwrap_or(&row.name);
+            is(&filter.holder, &row.holder)
+                && is(&filter.status, &row.status)
+                && is(&filter.name, &row.name)
+                && is(&filter.workflow, workflow)
+                && is(&filter.format, &row.format)
+        });
+        rows.skip(filter.offset as usize).take(filter.limit as usize).cloned().collect()
+    }
+
+    pub(crate) fn counts(&self) -> Vec<(String, u64)> {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for kept in self.state().runs.values() {
+            *counts.entry(kept.row.status.clone()).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+}
+
+fn row(record: &Record, created: &RunCreated) -> RunRow {
+    RunRow {
+        id: record.run,
+        created_at: record.at,
+        finished_at: None,
+        format: created.format.name().to_owned(),
+        name: created.name.clone(),
+        workflow: created.workflow.clone(),
+        holder: created.owner.clone(),
+        status: "queued".to_owned(),
+        is_driven: false,
+    }
+}
