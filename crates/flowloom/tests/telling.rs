@@ -1,0 +1,78 @@
+//! What a server tells those who operate it: traces, logs and figures.
+
+mod support;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use support::http::Serving;
+use support::{Place, Server};
+
+fn place(config: &str) -> Place {
+    let place = Place::new(&format!("default_model = \"scripted:echo\"\n{config}"));
+    let definition = json!({"id": "hello", "name": "hello", "description": "d", "steps": [
+        {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"},
+    ]});
+    place.write("hello.json", &definition.to_string());
+    place
+}
+
+#[test]
+fn an_ended_run_is_a_trace_at_the_collector() {
+    let collector = Server::start();
+    let place = place(&format!("[telemetry]\notlp = \"http://{}\"\n", collector.address));
+    let server = Serving::start(&place, &[]);
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "a secret wish"})).json();
+    collector.wait_for("/v1/traces", 1);
+    let body = collector.body("/v1/traces");
+    for told in [
+        "invoke_workflow hello",
+        "chat scripted:echo",
+        "gen_ai.usage.input_tokens",
+        run["run_id"].as_str().expect("an id"),
+    ] {
+        assert!(body.contains(told), "{told} is not in {body}");
+    }
+    assert!(!body.contains("wish"), "prompts are not sent");
+    assert!(collector.head("/v1/traces").contains("application/x-protobuf"), "{}", collector.head("/v1/traces"));
+}
+
+#[test]
+fn logs_are_lines_of_json() {
+    let place = place("");
+    let arguments = ["serve", ".", "--bind", "127.0.0.1:0", "--log", "json"];
+    let mut child = place.command(&arguments).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().expect("a line").expect("text")).expect("JSON") };
+    let serving = next();
+    assert_eq!((&serving["message"], &serving["level"]), (&json!("serving"), &json!("INFO")), "{serving}");
+    let address = serving["address"].as_str().expect("an address").to_owned();
+    let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+    std::io::Write::write_all(&mut stream, format!("GET /nowhere HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())
+        .expect("sent");
+    let call = next();
+    assert_eq!(
+        (&call["message"], &call["path"], &call["status"]),
+        (&json!("call"), &json!("/nowhere"), &json!(404)),
+        "{call}"
+    );
+    assert!(call["ms"].is_number() && call["timestamp"].is_string(), "{call}");
+    support::signal(&child, "TERM");
+    assert_eq!(next()["message"], "stopped");
+    assert!(child.wait().expect("ended").success());
+}
+
+#[test]
+fn figures_count_what_is_there() {
+    let place = place("");
+    let server = Serving::start(&place, &[]);
+    server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello"}));
+    let figures = server.get("/metrics").body;
+    for line in
+        ["flowloom_runs{status=\"succeeded\"} 1", "flowloom_oldest_unfinished_seconds 0", "flowloom_runs_live 0"]
+    {
+        assert!(figures.lines().any(|found| found == line), "{line} is not in {figures}");
+    }
+    assert!(figures.contains("\nflowloom_journal_bytes "), "{figures}");
+}
