@@ -142,7 +142,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     take_up.look().await?;
     tokio::spawn(take_up.keep_looking(told.clone()));
     greet(&server, address)?;
-    let live = server.live.clone();
+    let (live, store) = (server.live.clone(), server.app.store.clone());
     let router = router
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
         .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
@@ -161,6 +161,8 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
             let _ = tokio::time::timeout(LAST, &mut serving).await;
         }
     }
+    // If it cannot be said now, the others notice.
+    let _ = store.leave().await;
     eprintln!("Stopped; {} runs go on when it is started again", live.count());
     Ok(())
 }
