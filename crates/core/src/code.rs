@@ -183,6 +183,7 @@ codes! {
     StillUsed = 1509 "something else needs this definition";
     NotMine = 1510 "the definition is not kept by this server";
     NotYet = 1511 "this route is not built yet";
+    ScheduleInvalid = 1512 "the schedule cannot be read";
 }
 
 impl Code {

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Global;
 use crate::mcp;
+use crate::retention::Retention;
 
 /// Between two looks for runs whose process has gone, in milliseconds.
 const TAKE_UP_MS: u64 = 3000;
@@ -46,6 +47,7 @@ pub(crate) struct File {
     functions: BTreeMap<String, Function>,
     mcp: BTreeMap<String, Mcp>,
     sandbox: Sandboxing,
+    retention: BTreeMap<String, String>,
 }
 
 /// How untrusted code is run; what is not given is the sandbox's own default.
@@ -239,6 +241,8 @@ pub(crate) struct Config {
     pub(crate) functions: BTreeMap<String, Function>,
     pub(crate) mcp: BTreeMap<String, Mcp>,
     pub(crate) sandbox: Sandboxing,
+    /// How long runs are kept after their end.
+    pub(crate) retention: Retention,
 }
 
 impl Config {
@@ -291,6 +295,7 @@ impl Config {
             functions: file.functions,
             mcp: file.mcp,
             sandbox: file.sandbox,
+            retention: Retention::parse(&file.retention)?,
             file: path,
         })
     }

@@ -120,8 +120,8 @@ pub(crate) fn budget(text: &str, limits: &mut Limits) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `500ms`, `30s`, `5m`, `2h`; a bare number is seconds.
-fn duration_ms(text: &str) -> Option<u64> {
+/// `500ms`, `30s`, `5m`, `2h`, `30d`; a bare number is seconds.
+pub(crate) fn duration_ms(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
     let (number, unit) = text.split_at(digits);
     let factor = match unit {
@@ -129,6 +129,7 @@ fn duration_ms(text: &str) -> Option<u64> {
         "" | "s" => 1e3,
         "m" => 6e4,
         "h" => 3.6e6,
+        "d" => 8.64e7,
         _ => return None,
     };
     Some((number.parse::<f64>().ok()? * factor) as u64)

@@ -17,6 +17,8 @@ mod mcp;
 mod out;
 mod progress;
 mod report;
+mod retention;
+mod schedule;
 mod server;
 mod source;
 mod workflows;

@@ -108,6 +108,12 @@ impl Store {
         Ok(self.select_runs(&sql, params![&id.to_string()])?.pop())
     }
 
+    /// When the oldest run was created that has not ended, in milliseconds since 1970.
+    pub fn oldest_unfinished(&self) -> Result<Option<u64>, StepError> {
+        let sql = "select created_at from run where finished_at is null order by created_at limit 1";
+        self.read_with(|db| db.first(sql, &[], |row| row.count(0)))
+    }
+
     /// How many runs there are, by status.
     pub fn counts(&self) -> Result<Vec<(String, u64)>, StepError> {
         let sql = "select status, count(*) from run group by status order by status";

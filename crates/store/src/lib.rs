@@ -3,17 +3,21 @@
 //! One thread owns the writing connection; everything that was queued while the previous commit ran becomes the next
 //! commit. What is acknowledged is on disk as far as [`Durability`] says.
 
+mod backup;
 mod catalog;
 mod db;
 mod definitions;
 mod failure;
+mod hooks;
 mod journal;
 mod keys;
 mod notifications;
 mod orphans;
 mod owner;
+mod prune;
 mod readers;
 mod rows;
+mod schedules;
 mod started;
 mod wishes;
 mod writer;
@@ -27,17 +31,22 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 
+pub use backup::restore;
 pub use catalog::{RunFilter, RunRow};
 pub use db::postgres::Database;
 use db::postgres::{Postgres, Process, blocking};
 use db::sqlite::Sqlite;
 use db::{Connection, Error, Source};
 pub use definitions::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, SHARED, VersionRow};
+pub use hooks::HookRow;
 pub use keys::KeyRow;
 pub use notifications::{NewNotification, NotificationRow};
 pub use orphans::Orphan;
+pub use owner::Alone;
 use owner::Owner;
+pub use prune::Old;
 use readers::Readers;
+pub use schedules::ScheduleRow;
 pub use started::Started;
 use wishes::Mailboxes;
 use writer::Writer;
@@ -88,6 +97,9 @@ impl Settings {
 /// The usual lease.
 pub const LEASE: Duration = Duration::from_secs(15);
 
+/// SQLite's file in the data folder.
+pub(crate) const FILE: &str = "flowloom.db";
+
 /// All runs of one database.
 pub struct Store {
     folder: PathBuf,
@@ -121,7 +133,7 @@ impl Store {
     }
 
     fn on_sqlite(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
-        let file = folder.join("flowloom.db");
+        let file = folder.join(FILE);
         let connection = Sqlite::open(&file)?;
         connection.migrate(&file)?;
         connection.endure(durability)?;
@@ -150,6 +162,12 @@ impl Store {
             mailboxes: Arc::new(Mailboxes::new(source)),
             bundles: Mutex::default(),
         })
+    }
+
+    /// Keeps other servers from this data folder as long as what it gives lives; `StoreLocked` if there is one. Servers
+    /// may share a Postgres.
+    pub fn serve_alone(&self) -> Result<Option<Alone>, StepError> {
+        if self.owner.is_leased() { Ok(None) } else { Alone::with(&self.folder).map(Some) }
     }
 
     /// The data folder.

@@ -19,7 +19,7 @@ use crate::db::{Connection, Error, Row, params};
 const LARGE: usize = 4096;
 
 /// Runs below a database: each has 2^32 events at most.
-const EVENTS: i64 = 1 << 32;
+pub(crate) const EVENTS: i64 = 1 << 32;
 
 /// An event as it is stored.
 pub(crate) struct Stored {

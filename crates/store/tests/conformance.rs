@@ -9,8 +9,8 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::journal::{Append, Journal, Lease, Wish, profile_holder, thread_holder};
 use flowloom_store::{
-    Change, Changed, DefinitionKey, Durability, KeyRow, Kind, NewDefinition, NewNotification, Origin, RunFilter,
-    SHARED, Started,
+    Change, Changed, DefinitionKey, Durability, KeyRow, Kind, NewDefinition, NewNotification, Old, Origin, RunFilter,
+    SHARED, ScheduleRow, Started,
 };
 
 use support::{Place, append, created, finished, id, record};
@@ -49,6 +49,8 @@ on_both!(
     definitions_have_versions_and_change_together,
     what_is_used_is_not_taken_away,
     notifications_are_there_once_and_read_by_their_user,
+    what_is_due_is_claimed_once,
+    old_runs_are_taken_away_with_what_only_they_had,
     what_is_remembered_comes_in_the_order_of_its_bytes,
     runs_are_filtered_and_counted,
     a_run_that_gets_no_further_is_hopeless,
@@ -304,6 +306,70 @@ async fn notifications_are_there_once_and_read_by_their_user(place: &Place) {
     store.read_notification(Some("ann"), id, 2).await.expect("read");
     let is_read: Vec<bool> = store.notifications(None, 10).expect("readable").iter().map(|row| row.is_read).collect();
     assert_eq!(is_read, [true, false]);
+}
+
+async fn old_runs_are_taken_away_with_what_only_they_had(place: &Place) {
+    let store = place.open();
+    let large = |text: &str| finished(text.repeat(10_000).into());
+    let end = |status| Event::RunFinished { status, error: None, failed: None, said: None };
+    // The first two share a large output; the third goes on.
+    for (n, text, ended) in [(1, "a", Some(Status::Succeeded)), (2, "a", Some(Status::Failed)), (3, "b", None)] {
+        let run = id(n);
+        let lease = store.begin(run).expect("new");
+        let mut records = vec![record(run, 1, created(&store)), record(run, 2, large(text))];
+        records.extend(ended.map(|status| record(run, 3, end(status))));
+        append(&*store, lease, records).await.expect("stored");
+    }
+    let write = MemoryWrite { key: "k".into(), value: Some(1.into()) };
+    store.remember("ann".into(), vec![write]).await.expect("kept");
+    let old = |status, before| Old { status, before };
+    assert_eq!(store.count_old(old(Status::Succeeded, 1003)).expect("readable"), 0);
+    assert_eq!(store.prune(old(Status::Succeeded, 1004)).await.expect("done"), 1);
+    assert_eq!(store.read(id(1), 0).await.expect_err("gone").code, Code::RunNotFound);
+    // What another run still has is there.
+    assert_eq!(store.read(id(2), 1).await.expect("readable")[0].event, large("a"));
+    assert_eq!(store.prune(old(Status::Failed, 1004)).await.expect("done"), 1);
+    assert_eq!(store.runs(10).expect("readable").iter().map(|row| row.id).collect::<Vec<_>>(), [id(3)]);
+    assert_eq!(store.read(id(3), 1).await.expect("readable")[0].event, large("b"));
+    assert!(store.bundle(flowloom_core::Hash::of(b"the bundle")).is_ok());
+    assert_eq!(store.memory("ann", "k").await.expect("readable"), Some(1.into()));
+}
+
+async fn what_is_due_is_claimed_once(place: &Place) {
+    let (store, other) = (place.open(), place.open());
+    let row = ScheduleRow {
+        id: "s".into(),
+        holder: "ann".into(),
+        workflow: "w".into(),
+        cron: "* * * * *".into(),
+        timezone: "UTC".into(),
+        inputs: "{}".into(),
+        catches_up: true,
+        created_at: 1,
+        next_at: 10,
+        last_at: None,
+        last_run: None,
+        is_pending: false,
+    };
+    store.put_schedule(row.clone()).await.expect("kept");
+    assert_eq!(store.due(9).expect("readable"), []);
+    assert_eq!(other.due(10).expect("readable"), std::slice::from_ref(&row));
+    store.claim_due(&row, 20, Some((id(1), 10))).await.expect("claimed");
+    let late = other.claim_due(&row, 20, Some((id(1), 10))).await;
+    assert_eq!(late.expect_err("claimed").code, Code::RunOwned);
+    // Until its run is seen to have begun, it is looked at again.
+    let pending = other.due(11).expect("readable");
+    let run = id(1).to_string();
+    assert_eq!((pending[0].last_run.as_ref(), pending[0].last_at, pending[0].next_at), (Some(&run), Some(10), 20));
+    other.claim_settled(&pending[0]).await.expect("settled");
+    assert_eq!(store.due(11).expect("readable"), []);
+
+    store.change_definitions(vec![put(workflow("w"), "{}", &[])], 1).await.expect("made");
+    let gone = store.change_definitions(vec![Change::Delete(workflow("w"))], 1).await.expect_err("it is used");
+    assert_eq!(&*gone.message, "the workflow w is used by the schedule s");
+    assert_eq!(store.delete_schedule("bob", "s").await.expect_err("not theirs").code, Code::NotThere);
+    store.delete_schedule("ann", "s").await.expect("deleted");
+    store.change_definitions(vec![Change::Delete(workflow("w"))], 1).await.expect("made");
 }
 
 async fn what_is_remembered_comes_in_the_order_of_its_bytes(place: &Place) {

@@ -6,12 +6,14 @@ mod demo;
 mod doctor;
 mod explain;
 mod graph;
+mod keep;
 mod keys;
 mod models;
 mod resume;
 mod run;
 mod runs;
 mod serve;
+mod starts;
 mod sync;
 mod user;
 
@@ -66,6 +68,11 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Explain { code } => explain::explain(&global, &code),
         Command::Serve(arguments) => serve::serve(&global, arguments).await,
         Command::Sync(arguments) => sync::sync(&global, arguments).await,
+        Command::Schedule { command } => starts::schedule(&global, command).await,
+        Command::Hooks { command } => starts::hooks(&global, command).await,
+        Command::Prune { older, status, dry_run } => keep::prune(&global, older.as_deref(), &status, dry_run).await,
+        Command::Backup { file } => keep::backup(&global, &file),
+        Command::Restore { file, replace } => keep::restore(&global, &file, replace),
         Command::Keys { command } => keys::keys(&global, command).await,
         Command::Doctor => doctor::doctor(&global).await,
         Command::Demo(arguments) => demo::demo(&global, arguments).await,

@@ -8,6 +8,8 @@ use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
 
 use super::Server;
 use super::keys::{Caller, Scope};
@@ -32,9 +34,9 @@ pub(crate) async fn ready(State(server): State<Arc<Server>>) -> Answer<&'static 
 pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Response> {
     caller.may(Scope::Read)?;
     let live = server.live.count();
-    let (bytes, commits, counts) = super::blocking(move || {
+    let (bytes, commits, counts, oldest) = super::blocking(move || {
         let store = &server.app.store;
-        Ok::<_, StepError>((store.bytes()?, store.commits(), store.counts()?))
+        Ok::<_, StepError>((store.bytes()?, store.commits(), store.counts()?, store.oldest_unfinished()?))
     })
     .await??;
     let mut text = String::new();
@@ -48,6 +50,9 @@ pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -
     figure("runs_live", "gauge", "Runs that this process drives.", &plain(live as u64));
     figure("journal_bytes", "gauge", "Bytes of the database.", &plain(bytes));
     figure("commits_total", "counter", "Commits since the start.", &plain(commits));
+    let age = oldest.map_or(0, |created| SystemClock.now_ms().saturating_sub(created) / 1000);
+    let help = "Seconds since the oldest run was created that has not ended; 0 if every run has.";
+    figure("oldest_unfinished_seconds", "gauge", help, &plain(age));
     let rows: Vec<_> = counts.iter().map(|(status, count)| (format!("{{status=\"{status}\"}}"), *count)).collect();
     figure("runs", "gauge", "Runs in the database by status.", &rows);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())

@@ -7,14 +7,17 @@ mod definitions;
 mod events;
 mod guard;
 mod health;
+pub(crate) mod hooks;
 pub(crate) mod keys;
 mod live;
 mod models;
 mod problem;
 mod run;
 mod runs;
+pub(crate) mod schedules;
 mod seeds;
 mod start;
+mod sweep;
 mod takeup;
 mod tell;
 mod threads;
@@ -124,6 +127,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let refused = |error| StepError::new(Code::BindRefused, format!("{} cannot be used: {error}", options.bind));
     let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
+    let _alone = app.store.serve_alone()?;
     let (router, openapi) = routes();
     let app = Arc::new(app);
     let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
@@ -141,6 +145,8 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let mut take_up = TakeUp::new(server.clone());
     take_up.look().await?;
     tokio::spawn(take_up.keep_looking(told.clone()));
+    tokio::spawn(sweep::keep_sweeping(server.clone(), told.clone()));
+    tokio::spawn(schedules::keep_time(server.clone(), told.clone()));
     greet(&server, address)?;
     let (live, store) = (server.live.clone(), server.app.store.clone());
     let router = router
@@ -195,6 +201,11 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(threads::list))
         .routes(routes!(threads::get, threads::say, threads::remove))
         .routes(routes!(models::list))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::put, schedules::remove))
+        .routes(routes!(hooks::list))
+        .routes(routes!(hooks::put, hooks::remove))
+        .routes(routes!(hooks::call))
         .routes(routes!(tell::cancel))
         .routes(routes!(tell::resume))
         .routes(routes!(tell::reply))

@@ -19,8 +19,14 @@ pub(crate) struct Serving {
 impl Serving {
     /// Serves the folder of a place on a free port.
     pub(crate) fn start(place: &Place, arguments: &[&str]) -> Serving {
+        Serving::start_with(place, arguments, &[])
+    }
+
+    /// The same with further variables in its environment.
+    pub(crate) fn start_with(place: &Place, arguments: &[&str], environment: &[(&str, &str)]) -> Serving {
         let all = [&["serve", ".", "--bind", "127.0.0.1:0"][..], arguments].concat();
-        let mut child = place.command(&all).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            place.command(&all).envs(environment.iter().copied()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut seen = String::new();
         let address = loop {

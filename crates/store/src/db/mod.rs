@@ -234,6 +234,17 @@ impl Connection {
         }
     }
 
+    /// Waits for everyone who writes into these tables, and keeps others from it until it commits. In SQLite that is so
+    /// anyway.
+    pub(crate) fn alone_with(&self, tables: &str) -> Result<(), Error> {
+        match self {
+            Connection::Sqlite(_) => Ok(()),
+            Connection::Postgres(postgres) => {
+                postgres.put(&format!("lock table {tables} in share row exclusive mode"), &[])
+            }
+        }
+    }
+
     /// Which database this is, for people.
     pub(crate) fn describe(&self) -> Result<String, Error> {
         match self {

@@ -14,11 +14,12 @@ use crate::Durability;
 const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
 /// What brings a database from each version to the next.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../schema.sql"),
     include_str!("../schema-2.sql"),
     include_str!("../schema-3.sql"),
     include_str!("../schema-4.sql"),
+    include_str!("../schema-5.sql"),
 ];
 
 /// How long a statement waits for another process that writes.
@@ -77,6 +78,25 @@ impl Sqlite {
         let left = MIGRATIONS.iter().skip(usize::try_from(version()?).unwrap_or(0));
         left.copied().try_for_each(|migration| self.run(migration))?;
         self.run(&format!("PRAGMA user_version={SCHEMA}; COMMIT"))
+    }
+
+    /// Writes a copy of the database, as it is now, into a new file.
+    pub(crate) fn copy_to(&self, file: &Path) -> Result<(), Error> {
+        self.0.execute("VACUUM INTO ?1", [file.to_string_lossy()])?;
+        Ok(())
+    }
+
+    /// Refuses a file that is no whole database of this program's.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let refused = |message: String| Err(StepError::new(Code::StoreCorrupt, message).into());
+        let found: Result<String, _> = self.0.query_row("PRAGMA integrity_check", [], |row| row.get(0));
+        match found.as_deref() {
+            Ok("ok") => {}
+            Ok(problem) => return refused(format!("the file is damaged: {problem}")),
+            Err(error) => return refused(format!("the file is no database: {error}")),
+        }
+        let version: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        if (1..=SCHEMA).contains(&version) { Ok(()) } else { refused(format!("its schema {version} is not known")) }
     }
 
     fn prepared(&self, sql: &str) -> Result<CachedStatement<'_>, Error> {

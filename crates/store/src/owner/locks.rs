@@ -1,11 +1,17 @@
 //! Processes on one machine: each holds one lock file for as long as it lives.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+
+/// The folder of the owners' locks.
+const OWNERS: &str = "owners";
+
+/// The lock of the server.
+const SERVER: &str = "server";
 
 /// The lock files of a data folder.
 pub(crate) struct Locks {
@@ -16,7 +22,7 @@ pub(crate) struct Locks {
 
 impl Locks {
     pub(crate) fn new(folder: &Path, name: &str) -> Locks {
-        let folder = folder.join("owners");
+        let folder = folder.join(OWNERS);
         Locks { own: file(&folder, name), folder, lock: Mutex::default() }
     }
 
@@ -61,6 +67,41 @@ impl Drop for Locks {
             let _ = std::fs::remove_file(&self.own);
         }
     }
+}
+
+/// The one server of a data folder.
+pub struct Alone {
+    _lock: File,
+}
+
+impl Alone {
+    /// Locks the folder for this process; `StoreLocked` if another has.
+    pub(crate) fn with(folder: &Path) -> Result<Alone, StepError> {
+        let path = file(folder, SERVER);
+        let made = |error: std::io::Error| {
+            StepError::new(Code::StoreReadOnly, format!("the lock {} cannot be made: {error}", path.display()))
+        };
+        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(made)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Alone { _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                let message = format!(
+                    "another server uses the data folder {}; give this one its own with --data-dir, or let both share a \
+                     Postgres",
+                    folder.display()
+                );
+                Err(StepError::new(Code::StoreLocked, message))
+            }
+            Err(TryLockError::Error(error)) => Err(made(error)),
+        }
+    }
+}
+
+/// Whether a server or a run uses a data folder.
+pub(crate) fn is_in_use(folder: &Path) -> bool {
+    let is_locked = |path: PathBuf| File::open(path).is_ok_and(|file| file.try_lock().is_err());
+    let owners = std::fs::read_dir(folder.join(OWNERS)).into_iter().flatten().flatten();
+    is_locked(file(folder, SERVER)) || owners.map(|entry| entry.path()).any(is_locked)
 }
 
 fn file(folder: &Path, name: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! Which process owns a run. A run whose owner does not live any more belongs to nobody, however the owner ended.
 
 mod leases;
-mod locks;
+pub(crate) mod locks;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,6 +14,7 @@ use flowloom_core::id::RunId;
 use crate::db::postgres::{Database, Process};
 use crate::db::{Connection, Error, Job};
 use leases::Leases;
+pub use locks::Alone;
 use locks::Locks;
 
 /// This process as an owner of runs.
@@ -51,6 +52,11 @@ impl Owner {
     pub(crate) fn with_lease(database: &Database, process: Process) -> Owner {
         let name = process.name.clone();
         Owner { name, proof: Proof::Leases(Leases::new(database, process)), runs: Mutex::default() }
+    }
+
+    /// Whether others may share the database.
+    pub(crate) fn is_leased(&self) -> bool {
+        matches!(self.proof, Proof::Leases(_))
     }
 
     pub(crate) fn name(&self) -> &str {

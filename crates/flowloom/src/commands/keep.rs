@@ -1,0 +1,74 @@
+//! `prune`, `backup` and `restore`: the database over the years.
+
+use std::path::Path;
+
+use flowloom_core::status::Status;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::Old;
+use serde_json::json;
+
+use crate::app::App;
+use crate::cli::Global;
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::inputs::duration_ms;
+use crate::retention::{ended, ends};
+
+pub(crate) async fn prune(global: &Global, older: Option<&str>, named: &[String], is_dry: bool) -> Outcome {
+    let config = Config::load(global)?;
+    let now = SystemClock.now_ms();
+    let old = match older {
+        None => config.retention.old(now),
+        Some(age) => {
+            let age =
+                duration_ms(age).ok_or_else(|| Failure::usage(format!("{age:?} is no age; write it like 30d")))?;
+            statuses(named)?.into_iter().map(|status| Old { status, before: now.saturating_sub(age) }).collect()
+        }
+    };
+    if old.is_empty() {
+        return Err(Failure::usage("say how old with --older, or in [retention] of flowloom.toml"));
+    }
+    let app = App::open(config)?;
+    let mut counts = Vec::new();
+    for old in old {
+        let count = if is_dry { app.store.count_old(old)? } else { app.store.prune(old).await? };
+        counts.push((old.status.name(), count));
+    }
+    if global.json {
+        let counts: serde_json::Map<_, _> = counts.iter().map(|(name, count)| ((*name).into(), json!(count))).collect();
+        println!("{:#}", json!(counts));
+        return Ok(0);
+    }
+    for (name, count) in counts.iter().filter(|(_, count)| *count > 0) {
+        println!("{count:>8} {name}");
+    }
+    let all: u64 = counts.iter().map(|(_, count)| count).sum();
+    println!("{all} runs {}", if is_dry { "would be taken away (--dry-run)" } else { "taken away" });
+    Ok(0)
+}
+
+/// The statuses that are meant: those named, else every one with which a run ends.
+fn statuses(named: &[String]) -> Result<Vec<Status>, Failure> {
+    match named {
+        [] => Ok(ends().collect()),
+        named => named.iter().map(|name| ended(name).map_err(Failure::usage)).collect(),
+    }
+}
+
+pub(crate) fn backup(global: &Global, file: &Path) -> Outcome {
+    App::open(Config::load(global)?)?.store.backup(file)?;
+    let bytes = std::fs::metadata(file).map_or(0, |file| file.len());
+    println!("{} ({bytes} bytes)", file.display());
+    Ok(0)
+}
+
+pub(crate) fn restore(global: &Global, file: &Path, replace: bool) -> Outcome {
+    let config = Config::load(global)?;
+    if config.database.value.is_some() {
+        return Err(Failure::usage("the database is a Postgres; use pg_restore"));
+    }
+    flowloom_store::restore(&config.data_dir.value, file, replace)?;
+    println!("restored into {}", config.data_dir.value.display());
+    Ok(0)
+}

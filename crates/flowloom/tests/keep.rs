@@ -1,0 +1,72 @@
+//! The database over the years: `backup`, `restore`, `prune`, and the one server of a data folder.
+
+mod support;
+
+use serde_json::json;
+use support::http::Serving;
+use support::{Place, exit, stderr};
+
+fn place(config: &str) -> Place {
+    let place = Place::new(&format!("default_model = \"scripted:echo\"\n{config}"));
+    let definition = json!({"id": "hello", "name": "hello", "description": "d", "steps": [
+        {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"},
+    ]});
+    place.write("hello.json", &definition.to_string());
+    place
+}
+
+#[test]
+fn a_backup_is_written_beside_a_server_and_restored() {
+    let place = place("");
+    let server = Serving::start(&place, &[]);
+    let start = || server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "hi"})).json();
+    let kept = start();
+    let file = place.path("copy.db");
+    let file = file.to_str().expect("text");
+    assert_eq!(exit(&place.run(&["backup", file])), 0);
+    let again = place.run(&["backup", file]);
+    assert!(stderr(&again).contains("overwrites nothing"), "{}", stderr(&again));
+    let lost = start();
+    let in_use = place.run(&["restore", file, "--replace"]);
+    assert!(stderr(&in_use).contains("is in use"), "{}", stderr(&in_use));
+    drop(server);
+
+    let there = place.run(&["restore", file]);
+    assert!(stderr(&there).contains("--replace"), "{}", stderr(&there));
+    assert_eq!(exit(&place.run(&["restore", file, "--replace"])), 0);
+    let shown = |run: &serde_json::Value| place.run(&["show", run["run_id"].as_str().expect("an id")]);
+    assert_eq!(exit(&shown(&kept)), 0);
+    assert_eq!(exit(&shown(&lost)), 2);
+    // A run goes on from a restored database.
+    assert_eq!(exit(&place.run(&["run", "hello.json"])), 0);
+
+    place.write("odd.db", "this is no database");
+    let odd = place.run(&["restore", place.path("odd.db").to_str().expect("text"), "--replace"]);
+    assert!(stderr(&odd).contains("no database"), "{}", stderr(&odd));
+    assert_eq!(exit(&shown(&kept)), 0, "what was there stays");
+}
+
+#[test]
+fn old_runs_are_pruned_as_asked_or_configured() {
+    let place = place("[retention]\nsucceeded = \"0s\"\n");
+    assert_eq!(exit(&place.run(&["run", "hello.json"])), 0);
+    assert_eq!(place.json(&["prune", "--older", "1d"]).1["succeeded"], 0);
+    assert_eq!(place.json(&["prune", "--dry-run"]).1, json!({"succeeded": 1}));
+    assert_eq!(place.json(&["runs"]).1.as_array().map(Vec::len), Some(1));
+    let said = place.run(&["prune"]);
+    assert!(String::from_utf8_lossy(&said.stdout).ends_with("1 runs taken away\n"), "{said:?}");
+    assert_eq!(place.json(&["runs"]).1, json!([]));
+    assert_eq!(exit(&place.run(&["prune", "--older", "soon"])), 2);
+    assert_eq!(exit(&place.run(&["prune", "--older", "1d", "--status", "running"])), 2);
+}
+
+#[test]
+fn a_data_folder_has_one_server() {
+    let place = place("");
+    let server = Serving::start(&place, &[]);
+    let second = place.run(&["serve", ".", "--bind", "127.0.0.1:0"]);
+    assert_eq!(exit(&second), 2);
+    assert!(stderr(&second).contains("another server uses the data folder"), "{}", stderr(&second));
+    drop(server);
+    drop(Serving::start(&place, &[]));
+}
