@@ -189,6 +189,14 @@ impl Store {
         self.writer.commits()
     }
 
+    /// Says that this process ends, so that others take up at once what it leaves.
+    pub async fn leave(&self) -> Result<(), StepError> {
+        match self.owner.farewell() {
+            Some(job) => self.writer.submit(job).await,
+            None => Ok(()),
+        }
+    }
+
     /// Which database this is, for people.
     pub fn describe(&self) -> Result<String, StepError> {
         self.read_with(Connection::describe)
@@ -216,5 +224,14 @@ impl Store {
 
     fn bundles(&self) -> MutexGuard<'_, HashMap<Hash, Arc<str>>> {
         self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Some(job) = self.owner.farewell() {
+            // The writer does what is queued before it ends.
+            drop(self.writer.submit(job));
+        }
     }
 }

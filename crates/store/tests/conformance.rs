@@ -353,7 +353,7 @@ async fn what_is_due_is_claimed_once(place: &Place) {
     };
     store.put_schedule(row.clone()).await.expect("kept");
     assert_eq!(store.due(9).expect("readable"), []);
-    assert_eq!(other.due(10).expect("readable"), [row.clone()]);
+    assert_eq!(other.due(10).expect("readable"), std::slice::from_ref(&row));
     store.claim_due(&row, 20, Some((id(1), 10))).await.expect("claimed");
     let late = other.claim_due(&row, 20, Some((id(1), 10))).await;
     assert_eq!(late.expect_err("claimed").code, Code::RunOwned);

@@ -183,7 +183,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         Style::Text => greet(&server, address)?,
         Style::Json => tracing::info!(%address, "serving"),
     }
-    let live = server.live.clone();
+    let (live, store) = (server.live.clone(), server.app.store.clone());
     let router = router
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
         .method_not_allowed_fallback(async || {
@@ -202,10 +202,16 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
             let _ = tokio::time::timeout(LAST, &mut serving).await;
         }
     }
+<<<<<<< HEAD
     match options.log {
         Style::Text => eprintln!("Stopped; {} runs go on when it is started again", live.count()),
         Style::Json => tracing::info!(unfinished = live.count(), "stopped"),
     }
+=======
+    // If it cannot be said now, the others notice.
+    let _ = store.leave().await;
+    eprintln!("Stopped; {} runs go on when it is started again", live.count());
+>>>>>>> pg
     Ok(())
 }
 

@@ -48,17 +48,23 @@ impl Leases {
     }
 }
 
-impl Drop for Leases {
-    fn drop(&mut self) {
-        let renewing = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Renewing { stop, thread }) = renewing {
-            drop(stop);
-            let _ = blocking(|| thread.join());
-        }
+impl Leases {
+    /// Renews the lease no longer; `false` if there was none.
+    pub(crate) fn stop(&self) -> bool {
+        let renewing = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Renewing { stop, thread }) = renewing else { return false };
+        drop(stop);
+        let _ = blocking(|| thread.join());
+        true
     }
 }
 
-/// Says every third of a lease that the process lives, and at the end that it does not. A database that cannot be reached
+/// Ends the lease of a process.
+pub(crate) fn end(db: &Connection, name: &str) -> Result<(), Error> {
+    db.put("delete from process where name = $1", params![name])
+}
+
+/// Says every third of a lease that the process lives. A database that cannot be reached
 /// is asked again the next time; until then others may take the runs, which this process then learns from its commits.
 fn renew(postgres: &Postgres, process: &Process, stopped: &Receiver<()>) {
     let mut is_known = false;
@@ -67,9 +73,6 @@ fn renew(postgres: &Postgres, process: &Process, stopped: &Receiver<()>) {
         if renewed.is_ok() && !is_known {
             is_known = postgres.run(FORGET).is_ok();
         }
-    }
-    if postgres.beat(process).is_ok() {
-        let _ = postgres.execute("delete from process where name = $1", params![&process.name]);
     }
 }
 

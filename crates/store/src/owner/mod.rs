@@ -12,7 +12,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
 
 use crate::db::postgres::{Database, Process};
-use crate::db::{Connection, Error};
+use crate::db::{Connection, Error, Job};
 use leases::Leases;
 pub use locks::Alone;
 use locks::Locks;
@@ -79,6 +79,17 @@ impl Owner {
     /// Gives a run up; `false` if it was not held.
     pub(crate) fn drop_run(&self, run: RunId) -> bool {
         self.runs().remove(&run)
+    }
+
+    /// What is to be written when this process ends, if others would otherwise wait for its lease to run out.
+    pub(crate) fn farewell(&self) -> Option<Job> {
+        match &self.proof {
+            Proof::Leases(leases) if leases.stop() => {
+                let name = self.name.clone();
+                Some(Box::new(move |db| leases::end(db, &name)))
+            }
+            Proof::Leases(_) | Proof::Locks(_) => None,
+        }
     }
 
     /// Whether this process drives a run.

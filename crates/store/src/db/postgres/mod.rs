@@ -198,7 +198,12 @@ impl Postgres {
     }
 
     fn undo(&self, error: &Error) {
-        if error.is_lost() || self.run("ROLLBACK").is_err() {
+        let undone = self.with(|session| {
+            // Nothing of this transaction is left for the next to stumble over.
+            let _ = session.flush();
+            session.run("ROLLBACK")
+        });
+        if error.is_lost() || undone.is_err() {
             self.disconnect();
         }
     }
