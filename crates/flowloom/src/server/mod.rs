@@ -202,16 +202,12 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
             let _ = tokio::time::timeout(LAST, &mut serving).await;
         }
     }
-<<<<<<< HEAD
+    // If it cannot be said now, the others notice.
+    let _ = store.leave().await;
     match options.log {
         Style::Text => eprintln!("Stopped; {} runs go on when it is started again", live.count()),
         Style::Json => tracing::info!(unfinished = live.count(), "stopped"),
     }
-=======
-    // If it cannot be said now, the others notice.
-    let _ = store.leave().await;
-    eprintln!("Stopped; {} runs go on when it is started again", live.count());
->>>>>>> pg
     Ok(())
 }
 
