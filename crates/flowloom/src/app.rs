@@ -322,11 +322,16 @@ fn host_and_port(address: &str) -> Option<String> {
     Some(if authority.contains(':') { authority.to_owned() } else { format!("{authority}:{default}") })
 }
 
+/// The secret called `name`.
+pub(crate) fn secret(name: &str) -> Option<String> {
+    std::env::var(format!("FLOWLOOM_SECRET_{name}")).ok().filter(|value| !value.is_empty())
+}
+
 /// Secrets from the environment: `FLOWLOOM_SECRET_<NAME>`.
 struct EnvironmentSecrets;
 
 impl Secrets for EnvironmentSecrets {
     fn value(&self, name: &str) -> Option<String> {
-        std::env::var(format!("FLOWLOOM_SECRET_{name}")).ok().filter(|value| !value.is_empty())
+        secret(name)
     }
 }

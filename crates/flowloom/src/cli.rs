@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::draw::Style;
+use crate::server::schedules::Missed;
 
 /// The model that comes with the program's own set-up, and that examples name.
 pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
@@ -104,6 +105,16 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Put the workflows of a folder into the database, all or none
     Sync(SyncArgs),
+    /// Workflows that a server runs at certain times
+    Schedule {
+        #[command(subcommand)]
+        command: ScheduleCommand,
+    },
+    /// Addresses of a server that start a workflow when they are called
+    Hooks {
+        #[command(subcommand)]
+        command: HooksCommand,
+    },
     /// Keys for those who call the server
     Keys {
         #[command(subcommand)]
@@ -239,6 +250,71 @@ pub(crate) struct SyncArgs {
     /// Whose they are; those of `local` are everyone's
     #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
     pub(crate) user: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScheduleCommand {
+    /// Run a workflow at certain times, as soon as a server is there
+    Add {
+        /// Its file, which is put into the database, or the id of one that is there
+        workflow: String,
+        /// When: minute, hour, day of the month, month, day of the week; seconds before them if there are six
+        #[arg(long, value_name = "TIMES")]
+        cron: String,
+        /// Where the times are meant
+        #[arg(long, value_name = "ZONE", default_value = "UTC")]
+        timezone: String,
+        /// An input of its runs: name=text, name=@file, or name:=JSON
+        #[arg(short, long = "in", value_name = "NAME=VALUE")]
+        input_values: Vec<String>,
+        /// What becomes of times at which no server was there
+        #[arg(long, value_enum, default_value_t)]
+        missed: Missed,
+        /// Its id [default: the workflow's]
+        #[arg(long)]
+        id: Option<String>,
+        /// Whose runs they are
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        user: String,
+    },
+    /// List the schedules
+    List,
+    /// Take a schedule away
+    Remove {
+        /// Its id
+        id: String,
+        /// Whose it is
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        user: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HooksCommand {
+    /// Give a workflow an address; its secret is shown once
+    Add {
+        /// Its file, which is put into the database, or the id of one that is there
+        workflow: String,
+        /// The name of the secret with which callers sign, instead of one that they send
+        #[arg(long, value_name = "NAME")]
+        secret: Option<String>,
+        /// Its id [default: the workflow's]
+        #[arg(long)]
+        id: Option<String>,
+        /// Whose runs they are
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        user: String,
+    },
+    /// List the hooks
+    List,
+    /// Take a hook away
+    Remove {
+        /// Its id
+        id: String,
+        /// Whose it is
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        user: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

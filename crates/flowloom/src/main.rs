@@ -17,6 +17,7 @@ mod mcp;
 mod out;
 mod progress;
 mod report;
+mod schedule;
 mod server;
 mod source;
 mod workflows;

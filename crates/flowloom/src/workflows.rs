@@ -216,7 +216,7 @@ struct Ended {
 }
 
 /// The id of the run that a step starts: the same for every send of that step.
-fn id_of(key: &str) -> RunId {
+pub(crate) fn id_of(key: &str) -> RunId {
     let hash = Hash::of(key.as_bytes());
     let mut random = [0; 10];
     random.copy_from_slice(&hash.bytes()[..10]);

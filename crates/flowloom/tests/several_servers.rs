@@ -6,16 +6,20 @@ use serde_json::{Value, json};
 use support::http::Serving;
 use support::{Place, Server, exit, signal, stderr, two_calls};
 
-/// Servers that notice soon.
-const SOON: &str = "default_model = \"scripted:echo\"\nlease_ms = 700\ntake_up_ms = 50\n";
+/// Servers that look often.
+const SOON: &str = "default_model = \"scripted:echo\"\ntake_up_ms = 50\n";
+
+/// A lease that ends while the test waits, and that a server keeps on a busy machine; and one that does not end.
+const SHORT: u64 = 2_000;
+const LONG: u64 = 600_000;
 
 /// Two places that share a Postgres; `None` where there is none.
-fn sharing(world: &Server, method: &str) -> Option<(Place, Place)> {
+fn sharing(world: &Server, lease_ms: u64) -> Option<(Place, Place)> {
     let database = test_postgres::Database::create()?;
-    let config = format!("database = \"{}\"\n{SOON}{}", database.url, world.allowed());
+    let config = format!("database = \"{}\"\nlease_ms = {lease_ms}\n{SOON}{}", database.url, world.allowed());
     let place = || {
         let place = Place::new(&config);
-        place.write("flow.json", &two_calls(world, method, "/slow"));
+        place.write("flow.json", &two_calls(world, "GET", "/slow"));
         place
     };
     Some((place(), place()))
@@ -49,7 +53,7 @@ fn count(events: &[Value], name: &str) -> usize {
 #[test]
 fn a_killed_servers_runs_are_finished_by_another() {
     let world = Server::start();
-    let Some((one, two)) = sharing(&world, "GET") else { return };
+    let Some((one, two)) = sharing(&world, SHORT) else { return };
     let (mut first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
     let runs: Vec<String> = (0..3).map(|_| start(&first)).collect();
     world.wait_for("/slow", 3);
@@ -69,7 +73,7 @@ fn a_killed_servers_runs_are_finished_by_another() {
 #[test]
 fn a_paused_server_that_wakes_late_writes_nothing() {
     let world = Server::start();
-    let Some((one, two)) = sharing(&world, "GET") else { return };
+    let Some((one, two)) = sharing(&world, SHORT) else { return };
     let (first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
     let run = start(&first);
     world.wait_for("/slow", 1);
@@ -90,7 +94,7 @@ fn a_paused_server_that_wakes_late_writes_nothing() {
 #[test]
 fn what_is_asked_of_one_server_reaches_the_other() {
     let world = Server::start();
-    let Some((one, two)) = sharing(&world, "GET") else { return };
+    let Some((one, two)) = sharing(&world, LONG) else { return };
     let (first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
     let run = start(&first);
     world.wait_for("/slow", 1);
@@ -103,7 +107,7 @@ fn what_is_asked_of_one_server_reaches_the_other() {
 #[test]
 fn events_are_followed_across_servers() {
     let world = Server::start();
-    let Some((one, two)) = sharing(&world, "GET") else { return };
+    let Some((one, two)) = sharing(&world, LONG) else { return };
     let (first, second) = (Serving::start(&one, &[]), Serving::start(&two, &[]));
     let run = start(&first);
     world.wait_for("/slow", 1);
@@ -136,7 +140,8 @@ fn a_server_takes_up_the_run_of_a_killed_command() {
 #[test]
 fn a_run_that_kills_every_server_is_left_alone() {
     let world = Server::start();
-    let Some((one, two)) = sharing(&world, "GET") else { return };
+    // One server at a time, so none can lose what it drives to another.
+    let Some((one, two)) = sharing(&world, 500) else { return };
     let mut server = Serving::start(&one, &[]);
     let run = start(&server);
     for n in 1..=3 {
@@ -180,4 +185,20 @@ fn doctor_says_which_database_without_its_password() {
     place.write("flowloom.toml", "database = \"postgres://ann:s3cret@db\n");
     let broken = place.run(&["runs"]);
     assert!(exit(&broken) == 2 && !stderr(&broken).contains("s3cret"), "{}", stderr(&broken));
+}
+
+#[test]
+fn a_process_that_ends_gives_everything_up_at_once() {
+    let world = Server::start();
+    let Some(database) = test_postgres::Database::create() else { return };
+    let place = Place::new(&format!("database = \"{}\"\nlease_ms = {LONG}\n{SOON}{}", database.url, world.allowed()));
+    place.write("flow.json", &two_calls(&world, "GET", "/other"));
+    let (code, result) = place.json(&["run", "flow.json"]);
+    assert_eq!(code, 0, "{result}");
+    let mut server = Serving::start(&place, &[]);
+    let done = server.post("/api/v1/runs?wait=60", &json!({"workflow": "flow"}));
+    assert_eq!(done.json()["status"], "succeeded", "{done:?}");
+    signal(&server.child, "-TERM");
+    assert!(server.child.wait().expect("it ended").success());
+    assert_eq!(database.texts("select name from process"), Vec::<String>::new());
 }

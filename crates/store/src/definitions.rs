@@ -267,15 +267,23 @@ fn forget_uses(connection: &Connection, key: &DefinitionKey) -> Result<(), Error
     Ok(())
 }
 
-/// Refuses changes after which a workflow would lack what it needs.
+/// Refuses changes after which a workflow would lack what it needs, or a schedule or a hook its workflow. What everyone
+/// has may be needed by anyone.
 fn unused(connection: &Connection, changes: &[Change]) -> Result<(), Error> {
-    let sql = "select id from definition_use where used_kind = $1 and used_id = $2 and ($3 = $4 or holder = $3) \
-               order by id";
     for change in changes {
         let Change::Delete(DefinitionKey { holder, kind, id }) = change else { continue };
-        let ids: Vec<String> = connection.query(sql, params![kind.name(), id, holder, SHARED], |row| row.get(0))?;
-        if !ids.is_empty() {
-            let message = format!("the {} {id} is used by {}", kind.name(), ids.join(", "));
+        let users: Vec<String> = if *kind == Kind::Workflow {
+            let sql = "select 'the schedule ' || id as used from schedule where workflow = $1 and ($2 = $3 or holder = $2) \
+                       union select 'the hook ' || id from hook where workflow = $1 and ($2 = $3 or holder = $2) \
+                       order by used";
+            connection.query(sql, params![id, holder, SHARED], |row| row.get(0))?
+        } else {
+            let sql = "select id from definition_use where used_kind = $1 and used_id = $2 \
+                       and ($3 = $4 or holder = $3) order by id";
+            connection.query(sql, params![kind.name(), id, holder, SHARED], |row| row.get(0))?
+        };
+        if !users.is_empty() {
+            let message = format!("the {} {id} is used by {}", kind.name(), users.join(", "));
             return Err(StepError::new(Code::StillUsed, message).into());
         }
     }

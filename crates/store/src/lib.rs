@@ -7,6 +7,7 @@ mod catalog;
 mod db;
 mod definitions;
 mod failure;
+mod hooks;
 mod journal;
 mod keys;
 mod memory;
@@ -15,6 +16,7 @@ mod orphans;
 mod owner;
 mod readers;
 mod rows;
+mod schedules;
 mod started;
 mod wishes;
 mod writer;
@@ -34,12 +36,14 @@ use db::postgres::{Postgres, Process, blocking};
 use db::sqlite::Sqlite;
 use db::{Connection, Error, Source};
 pub use definitions::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, SHARED, VersionRow};
+pub use hooks::HookRow;
 pub use keys::KeyRow;
 use memory::MemoryRuns;
 pub use notifications::{NewNotification, NotificationRow};
 pub use orphans::Orphan;
 use owner::Owner;
 use readers::Readers;
+pub use schedules::ScheduleRow;
 pub use started::Started;
 use wishes::Mailboxes;
 use writer::Writer;
@@ -115,12 +119,15 @@ impl Store {
     /// Opens the database that the settings name, making its tables if they are not there.
     pub fn open_with(settings: &Settings) -> Result<Arc<Store>, StepError> {
         let folder = &settings.folder;
-        std::fs::create_dir_all(folder).map_err(|error| {
-            StepError::new(Code::StoreReadOnly, format!("the data folder {} cannot be made: {error}", folder.display()))
-        })?;
-        match &settings.database {
-            None => Store::on_sqlite(folder, settings.durability),
-            Some(database) => Store::on_postgres(folder, database, settings.lease),
+        let made = std::fs::create_dir_all(folder);
+        match (&settings.database, made) {
+            // What is beside the database is not needed for it.
+            (Some(database), _) => Store::on_postgres(folder, database, settings.lease),
+            (None, Ok(())) => Store::on_sqlite(folder, settings.durability),
+            (None, Err(error)) => {
+                let message = format!("the data folder {} cannot be made: {error}", folder.display());
+                Err(StepError::new(Code::StoreReadOnly, message))
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use flowloom_core::value::Value;
 use flowloom_runtime::journal::{Append, Journal, Lease, Wish, profile_holder, thread_holder};
 use flowloom_store::{
     Change, Changed, DefinitionKey, Durability, KeyRow, Kind, NewDefinition, NewNotification, Origin, RunFilter,
-    SHARED, Started,
+    SHARED, ScheduleRow, Started,
 };
 
 use support::{Place, append, created, finished, id, record};
@@ -37,7 +37,6 @@ macro_rules! on_both {
 
 on_both!(
     what_is_written_is_read_by_another_process,
-    memory_is_written_with_its_event_and_belongs_to_its_owner,
     one_owner_at_a_time,
     runs_are_found_by_prefix,
     a_conversation_is_kept_in_the_transaction_of_the_runs_end,
@@ -50,10 +49,12 @@ on_both!(
     definitions_have_versions_and_change_together,
     what_is_used_is_not_taken_away,
     notifications_are_there_once_and_read_by_their_user,
+    what_is_due_is_claimed_once,
     what_is_remembered_comes_in_the_order_of_its_bytes,
     runs_are_filtered_and_counted,
     a_run_that_gets_no_further_is_hopeless,
     definitions_of_two_processes_have_versions_of_their_own,
+    whatever_processes_do_a_journal_is_whole,
 );
 
 async fn what_is_written_is_read_by_another_process(place: &Place) {
@@ -75,17 +76,6 @@ async fn what_is_written_is_read_by_another_process(place: &Place) {
     assert_eq!(other.read(run, 4).await.expect("readable"), records[4..]);
     assert_eq!(&*other.bundle(flowloom_core::Hash::of(b"the bundle")).expect("kept"), "the bundle");
     assert_eq!(other.find("last").expect("a run").id, run);
-}
-
-async fn memory_is_written_with_its_event_and_belongs_to_its_owner(place: &Place) {
-    let store = place.open();
-    let lease = store.begin(id(1)).expect("new");
-    let memory = vec![MemoryWrite { key: "k".into(), value: Some(7.into()) }];
-    let write = Event::StepFinished { output: None, usage: None, memory };
-    let records = vec![record(id(1), 1, created(&store)), record(id(1), 2, write)];
-    append(&*store, lease, records).await.expect("stored");
-    assert_eq!(store.memory("ann", "k").await.expect("readable"), Some(7.into()));
-    assert_eq!(store.memory("bob", "k").await.expect("readable"), None);
 }
 
 async fn one_owner_at_a_time(place: &Place) {
@@ -317,6 +307,43 @@ async fn notifications_are_there_once_and_read_by_their_user(place: &Place) {
     assert_eq!(is_read, [true, false]);
 }
 
+async fn what_is_due_is_claimed_once(place: &Place) {
+    let (store, other) = (place.open(), place.open());
+    let row = ScheduleRow {
+        id: "s".into(),
+        holder: "ann".into(),
+        workflow: "w".into(),
+        cron: "* * * * *".into(),
+        timezone: "UTC".into(),
+        inputs: "{}".into(),
+        catches_up: true,
+        created_at: 1,
+        next_at: 10,
+        last_at: None,
+        last_run: None,
+        is_pending: false,
+    };
+    store.put_schedule(row.clone()).await.expect("kept");
+    assert_eq!(store.due(9).expect("readable"), []);
+    assert_eq!(other.due(10).expect("readable"), std::slice::from_ref(&row));
+    store.claim_due(&row, 20, Some((id(1), 10))).await.expect("claimed");
+    let late = other.claim_due(&row, 20, Some((id(1), 10))).await;
+    assert_eq!(late.expect_err("claimed").code, Code::RunOwned);
+    // Until its run is seen to have begun, it is looked at again.
+    let pending = other.due(11).expect("readable");
+    let run = id(1).to_string();
+    assert_eq!((pending[0].last_run.as_ref(), pending[0].last_at, pending[0].next_at), (Some(&run), Some(10), 20));
+    other.claim_settled(&pending[0]).await.expect("settled");
+    assert_eq!(store.due(11).expect("readable"), []);
+
+    store.change_definitions(vec![put(workflow("w"), "{}", &[])], 1).await.expect("made");
+    let gone = store.change_definitions(vec![Change::Delete(workflow("w"))], 1).await.expect_err("it is used");
+    assert_eq!(&*gone.message, "the workflow w is used by the schedule s");
+    assert_eq!(store.delete_schedule("bob", "s").await.expect_err("not theirs").code, Code::NotThere);
+    store.delete_schedule("ann", "s").await.expect("deleted");
+    store.change_definitions(vec![Change::Delete(workflow("w"))], 1).await.expect("made");
+}
+
 async fn what_is_remembered_comes_in_the_order_of_its_bytes(place: &Place) {
     let store = place.open();
     let write = |key: &str, value| MemoryWrite { key: key.into(), value };
@@ -400,4 +427,70 @@ async fn definitions_of_two_processes_have_versions_of_their_own(place: &Place) 
     }
     let versions = one.versions(&workflow("w")).expect("readable");
     assert_eq!(versions.iter().map(|row| row.version).collect::<Vec<_>>(), (1..=20).rev().collect::<Vec<_>>());
+}
+
+/// What a test believes of a run.
+#[derive(Clone, Copy, Default)]
+struct Believed {
+    epoch: u64,
+    owner: Option<usize>,
+    events: u64,
+}
+
+async fn whatever_processes_do_a_journal_is_whole(place: &Place) {
+    let stores = [place.open(), place.open(), place.open()];
+    let mut runs = [Believed::default(); 3];
+    let mut leases = Vec::new();
+    let mut random = 7_u64;
+    let mut pick = |count: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % count
+    };
+    for (n, run) in (1..).zip(&mut runs) {
+        let lease = stores[0].begin(id(n)).expect("new");
+        append(&*stores[0], lease, vec![record(id(n), 1, created(&stores[0]))]).await.expect("stored");
+        *run = Believed { epoch: 1, owner: Some(0), events: 1 };
+        leases.push((0, lease));
+    }
+    for _ in 0..150 {
+        let (store, n) = (pick(3), pick(3));
+        let run = &mut runs[n];
+        match pick(4) {
+            0 => {
+                let claimed = stores[store].claim(id(n as u8 + 1)).await;
+                assert_eq!(claimed.is_ok(), run.owner.is_none(), "{claimed:?}");
+                if let Ok(lease) = claimed {
+                    *run = Believed { epoch: run.epoch + 1, owner: Some(store), ..*run };
+                    assert_eq!(lease.epoch, run.epoch);
+                    leases.push((store, lease));
+                }
+            }
+            1 => {
+                let held = leases.iter().rev().find(|(holder, lease)| *holder == store && lease.run == id(n as u8 + 1));
+                let Some((_, lease)) = held.filter(|_| run.owner == Some(store)) else { continue };
+                stores[store].release(*lease);
+                // Nobody is told when that is stored; what is written after it is stored after it.
+                stores[store].remember("ann".into(), Vec::new()).await.expect("stored");
+                run.owner = None;
+            }
+            _ => {
+                // Any lease that there ever was; the last one of its run counts while it is held.
+                let (holder, lease) = leases[pick(leases.len())];
+                let run = runs.iter_mut().zip(1..).find(|(_, n)| id(*n) == lease.run).expect("one of them").0;
+                let is_good = run.owner == Some(holder) && run.epoch == lease.epoch;
+                let next = record(lease.run, run.events + 1, Event::StepUncertain);
+                let done = append(&*stores[holder], lease, vec![next]).await;
+                assert_eq!(
+                    done.as_ref().map_err(|error| error.code),
+                    is_good.then_some(&()).ok_or(Code::OwnershipLost)
+                );
+                run.events += u64::from(is_good);
+            }
+        }
+    }
+    for (n, run) in (1..).zip(&runs) {
+        let kept: Vec<u64> =
+            stores[1].read(id(n), 0).await.expect("readable").iter().map(|record| record.seq).collect();
+        assert_eq!(kept, (1..=run.events).collect::<Vec<_>>());
+    }
 }

@@ -12,6 +12,7 @@ mod resume;
 mod run;
 mod runs;
 mod serve;
+mod starts;
 mod sync;
 mod user;
 
@@ -66,6 +67,8 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Explain { code } => explain::explain(&global, &code),
         Command::Serve(arguments) => serve::serve(&global, arguments).await,
         Command::Sync(arguments) => sync::sync(&global, arguments).await,
+        Command::Schedule { command } => starts::schedule(&global, command).await,
+        Command::Hooks { command } => starts::hooks(&global, command).await,
         Command::Keys { command } => keys::keys(&global, command).await,
         Command::Doctor => doctor::doctor(&global).await,
         Command::Demo(arguments) => demo::demo(&global, arguments).await,

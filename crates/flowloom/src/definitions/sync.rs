@@ -50,16 +50,38 @@ pub(crate) fn read(root: &Path, reading: &Reading<'_>) -> (Vec<Item>, Vec<Source
             refused.push(source);
             continue;
         }
-        let below = |path: &str| Path::new(path).strip_prefix(root).map(|path| path.display().to_string()).ok();
-        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-        let files = source.files.iter().filter_map(|(path, bytes)| Some((below(path)?, text(bytes)))).collect();
-        let Some(entry) = below(&source.name) else { continue };
-        let own = source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
-        let id = own.unwrap_or_else(|| folder::id_of(&entry));
-        items.push(Item { id, content: Content { entry, files, format: None } });
+        items.extend(item(root, &source));
     }
     items.sort_by(|a, b| a.id.cmp(&b.id));
     (items, refused)
+}
+
+/// Keeps the workflow in a file, with everything that belongs to it, under its own id or its file's name; that id. One
+/// with errors gives them as they are shown.
+pub(crate) async fn keep_file(app: &App, holder: &str, file: &Path) -> Result<Result<String, Source>, StepError> {
+    let reading = Reading { config: &app.config, format: None, lenient: false };
+    let source = source::load(file, &reading);
+    let root = file.parent().unwrap_or(Path::new(""));
+    let Some(item) = item(root, &source).filter(|_| source.compiled.plan.is_some()) else { return Ok(Err(source)) };
+    let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::new())?;
+    if compiled.is_refused() {
+        return Ok(Err(compiled.source));
+    }
+    let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: item.id.clone() };
+    let new = workflow(key, &item.content, &compiled, Origin::Api)?;
+    app.store.change_definitions(vec![Change::Put(new)], SystemClock.now_ms()).await?;
+    Ok(Ok(item.id))
+}
+
+/// A compiled file of a folder as an item; `None` if it lies elsewhere.
+fn item(root: &Path, source: &Source) -> Option<Item> {
+    let below = |path: &str| Path::new(path).strip_prefix(root).map(|path| path.display().to_string()).ok();
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    let files = source.files.iter().filter_map(|(path, bytes)| Some((below(path)?, text(bytes)))).collect();
+    let entry = below(&source.name)?;
+    let own = source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
+    let id = own.unwrap_or_else(|| folder::id_of(&entry));
+    Some(Item { id, content: Content { entry, files, format: None } })
 }
 
 /// What taking the items over would do; the problems as JSON if one of them has errors.

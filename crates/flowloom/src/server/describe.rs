@@ -63,7 +63,7 @@ fn answers(method: &str, operation: &mut Value) {
         When::Always => true,
         When::Given => operation.get("parameters").is_some() || operation.get("requestBody").is_some(),
         When::Posted => method != "get" && method != "delete",
-        When::Secured => operation.get("security").is_some(),
+        When::Secured => operation["security"][0]["key"].is_array(),
     };
     let shared: Vec<_> = SHARED.iter().filter(|(when, ..)| applies(*when)).collect();
     let Some(responses) = operation["responses"].as_object_mut() else { return };

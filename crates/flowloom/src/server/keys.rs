@@ -60,8 +60,7 @@ impl Scope {
 
 /// A new key and what is kept of it.
 pub(crate) fn create(name: &str, scopes: &[Scope], holder: Option<String>, now_ms: u64) -> (String, KeyRow) {
-    // Two random UUIDs: 244 random bits from the system.
-    let secret = format!("{PREFIX}{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+    let secret = format!("{PREFIX}{}", random());
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
     let row = KeyRow {
         id: uuid::Uuid::now_v7().to_string(),
@@ -75,7 +74,13 @@ pub(crate) fn create(name: &str, scopes: &[Scope], holder: Option<String>, now_m
     (secret, row)
 }
 
-fn hash(secret: &str) -> String {
+/// 64 hex digits with 244 random bits of the system's.
+pub(super) fn random() -> String {
+    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
+}
+
+/// What is kept of a secret.
+pub(super) fn hash(secret: &str) -> String {
     Sha256::digest(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -10,6 +10,7 @@ mod docs;
 mod events;
 mod guard;
 mod health;
+pub(crate) mod hooks;
 pub(crate) mod keys;
 mod listen;
 mod live;
@@ -19,6 +20,7 @@ mod problem;
 mod rate;
 mod run;
 mod runs;
+pub(crate) mod schedules;
 mod seeds;
 pub(crate) mod settings;
 mod shown;
@@ -167,6 +169,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let mut take_up = TakeUp::new(server.clone());
     take_up.look().await?;
     tokio::spawn(take_up.keep_looking(told.clone()));
+    tokio::spawn(schedules::keep_time(server.clone(), told.clone()));
     greet(&server, address)?;
     let live = server.live.clone();
     let router = router
@@ -222,6 +225,11 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(threads::list))
         .routes(routes!(threads::get, threads::say, threads::remove))
         .routes(routes!(models::list))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::put, schedules::remove))
+        .routes(routes!(hooks::list))
+        .routes(routes!(hooks::put, hooks::remove))
+        .routes(routes!(hooks::call))
         .routes(routes!(tell::cancel))
         .routes(routes!(tell::resume))
         .routes(routes!(tell::reply))

@@ -70,7 +70,7 @@ pub(crate) async fn start(
     let run = call.once(&text, async |id| {
         let definition = call.definition(&new.workflow).await?;
         let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
-        let starting = Starting { inputs, agent: new.agent, budget: new.budget, keep: None };
+        let starting = Starting { agent: new.agent, budget: new.budget, ..Starting::with(inputs) };
         call.begin(&definition, starting, id).await
     });
     answer(&server, run.await?, waiting, &headers).await
@@ -100,6 +100,13 @@ pub(super) struct Starting {
     pub(super) budget: Option<String>,
     /// Under which key the conversation is kept.
     pub(super) keep: Option<String>,
+}
+
+impl Starting {
+    /// Nothing but inputs.
+    pub(super) fn with(inputs: Value) -> Starting {
+        Starting { inputs, agent: None, budget: None, keep: None }
+    }
 }
 
 impl Call<'_> {

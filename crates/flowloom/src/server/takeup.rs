@@ -75,7 +75,7 @@ impl TakeUp {
             Ok(()) => {}
             // Another server was quicker.
             Err(error) if error.code == Code::RunOwned => {}
-            Err(error) if error.code == Code::StoreFailed => return Err(error),
+            Err(error) if is_passing(error.code) => return Err(error),
             Err(error) => {
                 self.refused.insert(id);
                 eprintln!("the run {id} does not go on: {error}");
@@ -83,4 +83,9 @@ impl TakeUp {
         }
         Ok(())
     }
+}
+
+/// Whether it is the database that is unwell, and not the run.
+fn is_passing(code: Code) -> bool {
+    matches!(code, Code::StoreFailed | Code::StoreLocked | Code::StoreFull | Code::StoreReadOnly)
 }

@@ -252,7 +252,7 @@ pub(crate) async fn say(
             None => {
                 let before = said(&server, &call.owner, &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
                 let inputs = Value::map([("messages", before), ("message", message.message.as_str().into())]);
-                let starting = Starting { inputs, agent: None, budget: None, keep: Some(key.clone()) };
+                let starting = Starting { keep: Some(key.clone()), ..Starting::with(inputs) };
                 call.begin(&definition, starting, id).await?
             }
         };

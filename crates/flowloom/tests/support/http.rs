@@ -24,8 +24,18 @@ impl Serving {
 
     /// The same where a server was before.
     pub(crate) fn start_at(place: &Place, address: &str, arguments: &[&str]) -> Serving {
+        Serving::started(place, address, arguments, &[])
+    }
+
+    /// The same with further variables in its environment.
+    pub(crate) fn start_with(place: &Place, arguments: &[&str], environment: &[(&str, &str)]) -> Serving {
+        Serving::started(place, "127.0.0.1:0", arguments, environment)
+    }
+
+    fn started(place: &Place, address: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Serving {
         let all = [&["serve", ".", "--bind", address][..], arguments].concat();
-        let mut child = place.command(&all).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            place.command(&all).envs(environment.iter().copied()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut seen = String::new();
         let address = loop {

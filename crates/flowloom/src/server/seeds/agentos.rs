@@ -97,7 +97,7 @@ pub(crate) async fn run_stored(
     let call = Call { server: &server, owner: admit(&server, &caller, None)?, headers: &headers };
     let missing = |_| Problem::new(Code::NotThere, steps::not_found(&wanted.workflow_id));
     let definition = call.definition(&wanted.workflow_id).await.map_err(missing)?;
-    let starting = Starting { inputs: wanted.input, agent: wanted.agent_id, budget: None, keep: None };
+    let starting = Starting { agent: wanted.agent_id, ..Starting::with(wanted.input) };
     let ended = run(&call, (&definition, starting, &text)).await?;
     let mut told = ended.result();
     told.insert("runId".into(), ended.id.to_string().into());

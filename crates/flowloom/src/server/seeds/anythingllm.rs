@@ -206,8 +206,7 @@ pub(crate) async fn run_flow(
     if inputs.as_map().is_none() {
         return Err(invalid("the variables of a flow are an object"));
     }
-    let starting = Starting { inputs, agent: None, budget: None, keep: None };
-    let ended = run(&call, (&flow, starting, &text)).await?;
+    let ended = run(&call, (&flow, Starting::with(inputs), &text)).await?;
     let mut told = ended.result();
     told.insert("run_id".into(), ended.id.to_string().into());
     told.insert("status".into(), ended.state.status.name().into());

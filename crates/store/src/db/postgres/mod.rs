@@ -25,6 +25,9 @@ use super::{Error, Param, Row, params};
 /// For so long the server is looked for when it must be asked whether a commit happened.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// After this a process that says nothing in the middle of a transaction is taken for stopped.
+const STOPPED: Duration = Duration::from_secs(3);
+
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -82,9 +85,9 @@ impl Postgres {
         if session.is_none() {
             let new = Session::open(&self.database)?;
             if let Some(process) = &self.process {
-                // What a stopped process has begun is undone by the server, which keeps no run from the others for longer.
-                let idle = process.lease_ms();
-                new.run(&format!("set lock_timeout = '10s'; set idle_in_transaction_session_timeout = {idle}"))?;
+                // What a stopped process has begun is undone by the server before those who wait for it give up.
+                let (idle, wait) = (process.lease.min(STOPPED).as_millis(), (STOPPED * 2).as_millis());
+                new.run(&format!("set idle_in_transaction_session_timeout = {idle}; set lock_timeout = {wait}"))?;
             }
             *session = Some(new);
         }

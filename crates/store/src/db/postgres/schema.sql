@@ -121,6 +121,33 @@ create table started (
     primary key (holder, key)
 );
 
+create table schedule (
+    id text collate "C" not null,
+    holder text collate "C" not null,
+    workflow text collate "C" not null,
+    cron text collate "C" not null,
+    timezone text collate "C" not null,
+    inputs text collate "C" not null,
+    catches_up bigint not null,
+    created_at bigint not null,
+    next_at bigint not null,
+    last_at bigint,
+    last_run text collate "C",
+    is_pending bigint not null default 0,
+    primary key (holder, id)
+);
+
+create index schedule_next on schedule (next_at);
+
+create table hook (
+    id text collate "C" primary key,
+    holder text collate "C" not null,
+    workflow text collate "C" not null,
+    secret_hash text collate "C",
+    secret_name text collate "C",
+    created_at bigint not null
+);
+
 -- The processes that drive runs. Each says again and again that it lives; who has not until expires_at is taken for dead.
 -- commit_number is that of its last commit, by which it learns what became of one whose answer was lost.
 create table process (

@@ -148,15 +148,11 @@ pub(crate) async fn run_kept(
 ) -> Answer<Response> {
     let call = Call { server: &server, owner: admit(&server, &caller, None)?, headers: &headers };
     let (definition, _) = definition(&server, call.owner.clone(), Format::Pipeline, &id).await?;
-    let ended = run(&call, (&definition, nothing(), "")).await?;
+    let ended = run(&call, (&definition, Starting::with(Map::new().into()), "")).await?;
     let all = execution(&ended);
     let keys = ["pipeline_id", "run_id", "status", "shared_context", "node_results", "errors"];
     let told = keys.iter().filter_map(|key| Some(((*key).into(), all.get(*key)?.clone())));
     Ok(ended.answer(told.collect()))
-}
-
-fn nothing() -> Starting {
-    Starting { inputs: Map::new().into(), agent: None, budget: None, keep: None }
 }
 
 /// A pipeline that is run without being kept.
@@ -192,7 +188,7 @@ pub(crate) async fn run_once(
     let (shared, owner) = (server.clone(), call.owner.clone());
     let found = crate::server::blocking(move || shared.catalog.passing(&owner, &id, content(&id, &given, pipeline)));
     let definition = found.await??;
-    let ended = run(&call, (&definition, nothing(), &text)).await?;
+    let ended = run(&call, (&definition, Starting::with(Map::new().into()), &text)).await?;
     let mut told = ended.result();
     let all = execution(&ended);
     for key in ["run_id", "status", "errors"] {

@@ -1,0 +1,139 @@
+//! Workflows that are run at certain times. What is due is claimed in the database, so that of several servers one starts
+//! it; a claim names the run, so that a server that ends between claiming and starting starts it later.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::id::RunId;
+
+use crate::Store;
+use crate::db::{Connection, Error, Row, params};
+
+/// A schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleRow {
+    /// Its id, which is its holder's.
+    pub id: String,
+    /// Whose runs it starts.
+    pub holder: String,
+    /// The id of the workflow.
+    pub workflow: String,
+    /// When: five or six fields, or seven with a year.
+    pub cron: String,
+    /// Where the times are meant, for example `Europe/Berlin`.
+    pub timezone: String,
+    /// The inputs, as JSON.
+    pub inputs: String,
+    /// Whether one run makes up for times at which nobody served.
+    pub catches_up: bool,
+    /// When it was made, in milliseconds since 1970.
+    pub created_at: u64,
+    /// When it is due next.
+    pub next_at: u64,
+    /// When it was due last.
+    pub last_at: Option<u64>,
+    /// The run of that time.
+    pub last_run: Option<String>,
+    /// Whether that run was claimed and has not been seen to begin.
+    pub is_pending: bool,
+}
+
+const COLUMNS: &str = "id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at, last_at, last_run, \
+                       is_pending";
+
+impl Store {
+    /// Puts a schedule in the place of the one with its id.
+    pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StepError> {
+        let put = move |connection: &Connection| {
+            let sql = "insert into schedule (id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at) \
+                       values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (holder, id) do update set \
+                       workflow = excluded.workflow, cron = excluded.cron, timezone = excluded.timezone, \
+                       inputs = excluded.inputs, catches_up = excluded.catches_up, next_at = excluded.next_at";
+            let ScheduleRow { id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at, .. } =
+                &new;
+            let catches_up = i64::from(*catches_up);
+            let values = params![id, holder, workflow, cron, timezone, inputs, catches_up, *created_at, *next_at];
+            connection.put(sql, values)
+        };
+        self.writer.submit(Box::new(put)).await
+    }
+
+    /// The schedules of one user, or of all, by id.
+    pub fn schedules(&self, holder: Option<&str>) -> Result<Vec<ScheduleRow>, StepError> {
+        let sql = format!("select {COLUMNS} from schedule where (holder = $1 or $1 is null) order by id, holder");
+        self.read_with(|db| db.query(&sql, params![holder], row_of))
+    }
+
+    /// The schedules that are due at `now`, or whose run was claimed and has not begun.
+    pub fn due(&self, now: u64) -> Result<Vec<ScheduleRow>, StepError> {
+        let sql = format!("select {COLUMNS} from schedule where next_at <= $1 or is_pending = 1 order by next_at");
+        self.read_with(|db| db.query(&sql, params![now], row_of))
+    }
+
+    /// Claims what is due: the schedule is due again at `next_at`, and `run` is its run of `at`, if there is one.
+    /// `RunOwned` if another server was quicker.
+    pub async fn claim_due(
+        &self,
+        seen: &ScheduleRow,
+        next_at: u64,
+        run: Option<(RunId, u64)>,
+    ) -> Result<(), StepError> {
+        let (holder, id, seen) = (seen.holder.clone(), seen.id.clone(), seen.next_at);
+        let claim = move |connection: &Connection| {
+            let changed = match run {
+                Some((run, at)) => {
+                    let sql = "update schedule set next_at = $1, last_run = $2, last_at = $3, is_pending = 1 \
+                               where holder = $4 and id = $5 and next_at = $6";
+                    connection.execute(sql, params![next_at, &run.to_string(), at, &holder, &id, seen])?
+                }
+                None => {
+                    let sql = "update schedule set next_at = $1 where holder = $2 and id = $3 and next_at = $4";
+                    connection.execute(sql, params![next_at, &holder, &id, seen])?
+                }
+            };
+            match changed {
+                0 => Err(StepError::new(Code::RunOwned, "another server was quicker").into()),
+                _ => Ok(()),
+            }
+        };
+        self.writer.submit(Box::new(claim)).await
+    }
+
+    /// Notes that the run that was claimed has begun, or cannot.
+    pub async fn claim_settled(&self, seen: &ScheduleRow) -> Result<(), StepError> {
+        let (holder, id, run) = (seen.holder.clone(), seen.id.clone(), seen.last_run.clone());
+        let settle = move |connection: &Connection| {
+            let sql = "update schedule set is_pending = 0 where holder = $1 and id = $2 and last_run = $3";
+            connection.put(sql, params![&holder, &id, &run])
+        };
+        self.writer.submit(Box::new(settle)).await
+    }
+
+    /// Takes a schedule away; `NotThere` if there is none of this id and user.
+    pub async fn delete_schedule(&self, holder: &str, id: &str) -> Result<(), StepError> {
+        let (holder, id) = (holder.to_owned(), id.to_owned());
+        let delete = move |connection: &Connection| match connection
+            .execute("delete from schedule where holder = $1 and id = $2", params![&holder, &id])?
+        {
+            0 => Err(StepError::new(Code::NotThere, format!("there is no schedule {id}")).into()),
+            _ => Ok(()),
+        };
+        self.writer.submit(Box::new(delete)).await
+    }
+}
+
+fn row_of(row: &Row<'_>) -> Result<ScheduleRow, Error> {
+    Ok(ScheduleRow {
+        id: row.get(0)?,
+        holder: row.get(1)?,
+        workflow: row.get(2)?,
+        cron: row.get(3)?,
+        timezone: row.get(4)?,
+        inputs: row.get(5)?,
+        catches_up: row.get::<i64>(6)? != 0,
+        created_at: row.count(7)?,
+        next_at: row.count(8)?,
+        last_at: row.get::<Option<i64>>(9)?.map(|at| at as u64),
+        last_run: row.get(10)?,
+        is_pending: row.get::<i64>(11)? != 0,
+    })
+}
