@@ -183,8 +183,8 @@ codes! {
     StillUsed = 1509 "something else needs this definition";
     NotMine = 1510 "the definition is not kept by this server";
     NotYet = 1511 "this route is not built yet";
-    TooManyCalls = 1512 "there are too many calls";
-    ScheduleInvalid = 1513 "the schedule cannot be read";
+    ScheduleInvalid = 1512 "the schedule cannot be read";
+    TooManyCalls = 1513 "there are too many calls";
 }
 
 impl Code {

@@ -133,5 +133,7 @@ fn schemathesis_finds_nothing() {
     tester.args(["--max-examples", &(CASES / operations).to_string(), "--workers", "1", "--request-timeout", "20"]);
     tester.args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance"]);
     tester.args(["--suppress-health-check", "all", "--warnings", "off"]).current_dir(place.path(""));
+    // These are not built yet, and say so with 501.
+    tester.args(["--exclude-path-regex", "^/api/(automate|clarify|create-agent)"]);
     println!("{}", output(&mut tester));
 }

@@ -61,7 +61,7 @@ fn each_caller_has_a_rate() {
     while server.get("/api/v1/runs").status != 429 {}
     let refused = std::iter::repeat_with(|| server.get("/api/v1/runs")).find(|reply| reply.status == 429);
     let refused = refused.expect("one that is refused");
-    assert_eq!(refused.code(), "FL1512");
+    assert_eq!(refused.code(), "FL1513");
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
     // What shows how the server is, is not counted.
     assert_eq!(server.get("/health/live").status, 200);

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use support::http::{Reply, Serving};
 use support::{Place, exit};
 
-/// Every operation that needs no key. Whatever is not named here must ask for one.
-const OPEN: [&str; 6] = ["is_live", "is_ready", "explain_code", "describe", "docs", "docs_part"];
+/// Every operation that needs no key; a hook has a secret of its own. Whatever is not named here must ask for a key.
+const OPEN: [&str; 7] = ["call_hook", "is_live", "is_ready", "explain_code", "describe", "docs", "docs_part"];
 
 /// An operation of the description.
 struct Operation {
@@ -100,7 +100,7 @@ fn every_route_asks_for_a_key_that_allows_it() {
         let id = &operation.id;
         let Some(scope) = &operation.scope else {
             assert!(OPEN.contains(&id.as_str()), "{id} needs no key: is that meant?");
-            assert_ne!(world.call(operation, None, "x").status, 401, "{id}");
+            assert!(id == "call_hook" || world.call(operation, None, "x").status != 401, "{id}");
             continue;
         };
         let refused = |key: Option<&str>| {

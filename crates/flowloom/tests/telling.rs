@@ -58,7 +58,7 @@ fn logs_are_lines_of_json() {
         "{call}"
     );
     assert!(call["ms"].is_number() && call["timestamp"].is_string(), "{call}");
-    support::signal(&child, "TERM");
+    support::signal(&child, "-TERM");
     assert_eq!(next()["message"], "stopped");
     assert!(child.wait().expect("ended").success());
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use axum::http::{Method, StatusCode};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::keys::Scope;
 
@@ -22,6 +22,9 @@ const SHARED: [(When, &str, &str); 12] = [
     (When::Secured, "503", "The database is locked"),
     (When::Posted, "507", "The disk is full"),
 ];
+
+/// Routes of a system whose errors look as its clients expect them.
+const OWN_ERRORS: &str = "/api/agent-flows";
 
 /// Operations that can give an answer.
 #[derive(Clone, Copy)]
@@ -52,18 +55,19 @@ pub(super) fn complete(mut document: Value) -> Value {
     document["components"]["securitySchemes"] = json!({
         "key": {"type": "http", "scheme": "bearer", "description": "A key of `flowloom keys create`. The names in `security` are the scopes that an operation asks for."}
     });
-    let paths = document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
-    let items = paths.filter_map(Value::as_object_mut).flatten();
-    items.for_each(|(method, operation)| answers(method, operation));
+    for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
+        let operations = item.as_object_mut().into_iter().flatten();
+        operations.for_each(|(method, operation)| answers(path, method, operation));
+    }
     document
 }
 
-fn answers(method: &str, operation: &mut Value) {
+fn answers(path: &str, method: &str, operation: &mut Value) {
     let applies = |when| match when {
         When::Always => true,
         When::Given => operation.get("parameters").is_some() || operation.get("requestBody").is_some(),
         When::Posted => method != "get" && method != "delete",
-        When::Secured => operation.get("security").is_some(),
+        When::Secured => operation["security"][0]["key"].is_array(),
     };
     let shared: Vec<_> = SHARED.iter().filter(|(when, ..)| applies(*when)).collect();
     let Some(responses) = operation["responses"].as_object_mut() else { return };
@@ -78,6 +82,9 @@ fn answers(method: &str, operation: &mut Value) {
         if status.as_str() >= "400" {
             let problem = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
             response["content"] = json!({"application/problem+json": problem});
+            if path.starts_with(OWN_ERRORS) {
+                response["content"]["application/json"] = json!({});
+            }
         }
     }
     responses.sort_keys();

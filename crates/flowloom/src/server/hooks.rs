@@ -23,11 +23,11 @@ use super::Server;
 use super::body::{Body, text};
 use super::definitions::Whose;
 use super::keys::{Caller, Scope, hash, random};
-use super::params::{At, Params};
 use super::problem::{Answer, Document, Problem};
 use super::start::{Call, Starting};
 use crate::app::secret;
 use crate::definitions::is_id;
+use crate::server::params::{At, Params};
 
 /// What every generated secret begins with, so that secret scanners know it.
 const PREFIX: &str = "flh_";
@@ -173,7 +173,10 @@ pub(crate) async fn call(
         let definition = call.definition(&hook.workflow).await?;
         call.begin(&definition, Starting::with(inputs), id).await
     });
-    Ok((StatusCode::ACCEPTED, Json(Taken { run_id: run.await?.id.to_string() })))
+    let run = run.await?.id;
+    // What is acknowledged is stored.
+    server.live.begun(run).await;
+    Ok((StatusCode::ACCEPTED, Json(Taken { run_id: run.to_string() })))
 }
 
 /// Whether a call knows the hook's secret. Hashes are compared, or signatures in constant time, so that how long it takes

@@ -47,6 +47,7 @@ use flowloom_core::status::Status;
 use flowloom_store::{RunRow, SHARED};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -176,9 +177,11 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let told = CancellationToken::new();
     let mut take_up = TakeUp::new(server.clone());
     take_up.look().await?;
-    tokio::spawn(take_up.keep_looking(told.clone()));
-    tokio::spawn(sweep::keep_sweeping(server.clone(), told.clone()));
-    tokio::spawn(schedules::keep_time(server.clone(), told.clone()));
+    let keepers = TaskTracker::new();
+    keepers.spawn(take_up.keep_looking(told.clone()));
+    keepers.spawn(sweep::keep_sweeping(server.clone(), told.clone()));
+    keepers.spawn(schedules::keep_time(server.clone(), told.clone()));
+    keepers.close();
     match options.log {
         Style::Text => greet(&server, address)?,
         Style::Json => tracing::info!(%address, "serving"),
@@ -202,6 +205,8 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
             let _ = tokio::time::timeout(LAST, &mut serving).await;
         }
     }
+    // They hold the store, which says when it is dropped that this process has ended.
+    let _ = tokio::time::timeout(LAST, keepers.wait()).await;
     // If it cannot be said now, the others notice.
     let _ = store.leave().await;
     match options.log {

@@ -26,11 +26,11 @@ use super::Server;
 use super::body::Body;
 use super::definitions::Whose;
 use super::keys::{Caller, Scope};
-use super::params::{At, Params};
 use super::problem::{Answer, Document, Problem};
 use super::start::{Call, Starting};
 use crate::definitions::is_id;
 use crate::schedule::Times;
+use crate::server::params::{At, Params};
 use crate::workflows::id_of;
 
 /// Between two looks at what is due.

@@ -19,21 +19,20 @@ pub(crate) struct Serving {
 impl Serving {
     /// Serves the folder of a place on a free port.
     pub(crate) fn start(place: &Place, arguments: &[&str]) -> Serving {
-        Serving::start_with(place, "127.0.0.1:0", arguments, &[])
+        Serving::start_at(place, "127.0.0.1:0", arguments)
     }
 
     /// The same where a server was before.
     pub(crate) fn start_at(place: &Place, address: &str, arguments: &[&str]) -> Serving {
-        Serving::start_with(place, address, arguments, &[])
+        Serving::started(place, address, arguments, &[])
     }
 
     /// The same with further variables in its environment.
-    pub(crate) fn start_with(
-        place: &Place,
-        address: &str,
-        arguments: &[&str],
-        environment: &[(&str, &str)],
-    ) -> Serving {
+    pub(crate) fn start_with(place: &Place, arguments: &[&str], environment: &[(&str, &str)]) -> Serving {
+        Serving::started(place, "127.0.0.1:0", arguments, environment)
+    }
+
+    fn started(place: &Place, address: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Serving {
         let all = [&["serve", ".", "--bind", address][..], arguments].concat();
         let mut child =
             place.command(&all).envs(environment.iter().copied()).stderr(Stdio::piped()).spawn().expect("it starts");
