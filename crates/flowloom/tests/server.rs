@@ -277,6 +277,24 @@ fn the_text_of_answers_comes_with_the_events() {
 }
 
 #[test]
+fn looking_at_a_run_under_way_takes_nothing_from_it() {
+    let slow = Server::start();
+    let place = Place::new(&format!("{ECHO}{}", slow.allowed()));
+    place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
+    let server = Serving::start(&place, &[]);
+    let run = server.post("/api/v1/runs", &json!({"workflow": "flow"})).json();
+    slow.wait_for("/slow", 1);
+    let path = format!("/api/v1/runs/{}", text(&run, "run_id"));
+    assert_eq!(server.get(&path).json()["status"], "running");
+    // It is still owned, and hears what another process asks.
+    assert_eq!(server.get("/api/v1/runs").json()["items"][0]["is_driven"], true);
+    let cancelled = place.run(&["cancel", text(&run, "run_id")]);
+    assert_eq!(exit(&cancelled), 0, "{}", stderr(&cancelled));
+    assert_eq!(server.get(&path).json()["status"], "cancelled");
+    slow.release();
+}
+
+#[test]
 fn it_stops_when_it_is_told_to() {
     let slow = Server::start();
     let place = Place::new(&format!("{ECHO}{}", slow.allowed()));

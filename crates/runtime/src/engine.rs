@@ -343,7 +343,10 @@ impl Run {
         let Run { id, log, drive, journal, left, .. } = self;
         // Driven to its end and dropped: what it had is left behind.
         let driven = drive.await;
-        journal.release(log.lease);
+        // Who only follows a record holds nothing: the run may be driven elsewhere in this process.
+        if log.mode == Mode::Live {
+            journal.release(log.lease);
+        }
         let records = log.records();
         let state = RunState::of(records.iter().map(|record| &**record));
         let broken = if let Driven::Broken(error) = driven { Some(error) } else { None };

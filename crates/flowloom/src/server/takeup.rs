@@ -40,13 +40,15 @@ impl TakeUp {
 
     /// Takes up what nobody drives, as far as there is room.
     pub(crate) async fn look(&mut self) -> Result<(), StepError> {
+        let mut tried = HashSet::new();
         while self.server.live.admit().is_ok() {
             let store = self.server.app.store.clone();
             let limit = BATCH + u32::try_from(self.refused.len()).unwrap_or(u32::MAX - BATCH);
             let found = super::blocking(move || store.orphans(limit)).await;
             let Ok(found) = found else { return Ok(()) };
             let mut found = found?;
-            found.retain(|orphan| !self.refused.contains(&orphan.id));
+            // One that nothing came of is left to the next look.
+            found.retain(|orphan| !self.refused.contains(&orphan.id) && tried.insert(orphan.id));
             if found.is_empty() {
                 return Ok(());
             }
