@@ -1,5 +1,6 @@
 //! What every database keeps and refuses: one body of tests over SQLite and Postgres.
 
+#[macro_use]
 mod support;
 
 use flowloom_core::code::Code;
@@ -8,32 +9,9 @@ use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::journal::{Append, Journal, Lease, Wish, profile_holder, thread_holder};
-use flowloom_store::{
-    Change, Changed, DefinitionKey, Durability, KeyRow, Kind, NewDefinition, NewNotification, Old, Origin, RunFilter,
-    SHARED, ScheduleRow, Started,
-};
+use flowloom_store::{Durability, KeyRow, RunFilter, Started};
 
 use support::{Place, append, created, finished, id, record};
-
-/// Runs each of these tests on SQLite and on Postgres.
-macro_rules! on_both {
-    ($($name:ident),* $(,)?) => {
-        mod on_sqlite {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name(&super::Place::sqlite()).await;
-            })*
-        }
-        mod on_postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                if let Some(place) = super::Place::postgres() {
-                    super::$name(&place).await;
-                }
-            })*
-        }
-    };
-}
 
 on_both!(
     what_is_written_is_read_by_another_process,
@@ -46,15 +24,9 @@ on_both!(
     wishes_reach_another_process,
     a_key_starts_one_run,
     keys_are_found_until_they_are_revoked,
-    definitions_have_versions_and_change_together,
-    what_is_used_is_not_taken_away,
-    notifications_are_there_once_and_read_by_their_user,
-    what_is_due_is_claimed_once,
-    old_runs_are_taken_away_with_what_only_they_had,
     what_is_remembered_comes_in_the_order_of_its_bytes,
     runs_are_filtered_and_counted,
     a_run_that_gets_no_further_is_hopeless,
-    definitions_of_two_processes_have_versions_of_their_own,
     whatever_processes_do_a_journal_is_whole,
 );
 
@@ -240,138 +212,6 @@ async fn keys_are_found_until_they_are_revoked(place: &Place) {
     assert_eq!(store.revoke_key("k2", 10).await.expect_err("it is").code, Code::KeyUnknown);
 }
 
-fn workflow(id: &str) -> DefinitionKey {
-    DefinitionKey { holder: "ann".into(), kind: Kind::Workflow, id: id.into() }
-}
-
-fn put(key: DefinitionKey, content: &str, uses: &[(Kind, &str)]) -> Change {
-    let uses = uses.iter().map(|(kind, id)| (*kind, (*id).to_owned())).collect();
-    Change::Put(NewDefinition { key, format: Some("flow".into()), content: content.into(), origin: Origin::Api, uses })
-}
-
-async fn definitions_have_versions_and_change_together(place: &Place) {
-    let store = place.open();
-    let change = async |change| store.change_definitions(vec![change], 1).await.expect("made");
-    assert_eq!(change(put(workflow("b"), "old", &[])).await, [Changed::Created]);
-    assert_eq!(change(put(workflow("b"), "old", &[])).await, [Changed::Unchanged]);
-    assert_eq!(change(put(workflow("B"), "big", &[])).await, [Changed::Created]);
-    assert_eq!(change(put(workflow("b"), "new", &[])).await, [Changed::Updated]);
-    let ids = |holder: &str| {
-        let rows = store.definitions(holder, Kind::Workflow).expect("readable");
-        rows.into_iter().map(|row| (row.key.id, row.version, row.content)).collect::<Vec<_>>()
-    };
-    assert_eq!(ids("ann"), [("B".into(), 1, "big".into()), ("b".into(), 2, "new".to_owned())]);
-    assert_eq!(ids("bob"), []);
-    assert_eq!(change(Change::Delete(workflow("b"))).await, [Changed::Deleted]);
-    assert_eq!(change(Change::Delete(workflow("b"))).await, [Changed::Missing]);
-    assert_eq!(change(put(workflow("b"), "again", &[])).await, [Changed::Created]);
-    let versions = store.versions(&workflow("b")).expect("readable");
-    assert_eq!(versions.iter().map(|row| &*row.content).collect::<Vec<_>>(), ["again", "new", "old"]);
-}
-
-async fn what_is_used_is_not_taken_away(place: &Place) {
-    let store = place.open();
-    let block = |holder: &str| DefinitionKey { holder: holder.into(), kind: Kind::Block, id: "x".into() };
-    let uses = [(Kind::Block, "x")];
-    let all = vec![put(block(SHARED), "{}", &[]), put(block("bob"), "{}", &[]), put(workflow("w"), "1", &uses)];
-    store.change_definitions(all, 1).await.expect("made");
-    let refused = store.change_definitions(vec![Change::Delete(block(SHARED)), Change::Delete(workflow("q"))], 2).await;
-    let refused = refused.expect_err("it is used");
-    assert_eq!((refused.code, &*refused.message), (Code::StillUsed, "the block x is used by w"));
-    assert!(store.definition(&block(SHARED)).expect("readable").is_some());
-    // Another's block of that name is not the one that is used.
-    store.change_definitions(vec![Change::Delete(block("bob"))], 2).await.expect("made");
-    // Together with what needs it, it can go.
-    let both = vec![Change::Delete(block(SHARED)), put(workflow("w"), "2", &[])];
-    assert_eq!(store.change_definitions(both, 3).await.expect("made"), [Changed::Deleted, Changed::Updated]);
-}
-
-async fn notifications_are_there_once_and_read_by_their_user(place: &Place) {
-    let store = place.open();
-    let new = |key: &str| NewNotification {
-        key: key.into(),
-        holder: "ann".into(),
-        title: "t".into(),
-        body: "b".into(),
-        metadata: "{}".into(),
-        at: 1,
-    };
-    for key in ["a", "a", "b"] {
-        store.notify(new(key)).await.expect("made");
-    }
-    let rows = store.notifications(Some("ann"), 10).expect("readable");
-    assert_eq!((rows.len(), store.notifications(Some("bob"), 10).expect("readable").len()), (2, 0));
-    let id = rows[0].id;
-    assert_eq!(store.read_notification(Some("bob"), id, 2).await.expect_err("not theirs").code, Code::NotThere);
-    store.read_notification(Some("ann"), id, 2).await.expect("read");
-    let is_read: Vec<bool> = store.notifications(None, 10).expect("readable").iter().map(|row| row.is_read).collect();
-    assert_eq!(is_read, [true, false]);
-}
-
-async fn old_runs_are_taken_away_with_what_only_they_had(place: &Place) {
-    let store = place.open();
-    let large = |text: &str| finished(text.repeat(10_000).into());
-    let end = |status| Event::RunFinished { status, error: None, failed: None, said: None };
-    // The first two share a large output; the third goes on.
-    for (n, text, ended) in [(1, "a", Some(Status::Succeeded)), (2, "a", Some(Status::Failed)), (3, "b", None)] {
-        let run = id(n);
-        let lease = store.begin(run).expect("new");
-        let mut records = vec![record(run, 1, created(&store)), record(run, 2, large(text))];
-        records.extend(ended.map(|status| record(run, 3, end(status))));
-        append(&*store, lease, records).await.expect("stored");
-    }
-    let write = MemoryWrite { key: "k".into(), value: Some(1.into()) };
-    store.remember("ann".into(), vec![write]).await.expect("kept");
-    let old = |status, before| Old { status, before };
-    assert_eq!(store.count_old(old(Status::Succeeded, 1003)).expect("readable"), 0);
-    assert_eq!(store.prune(old(Status::Succeeded, 1004)).await.expect("done"), 1);
-    assert_eq!(store.read(id(1), 0).await.expect_err("gone").code, Code::RunNotFound);
-    // What another run still has is there.
-    assert_eq!(store.read(id(2), 1).await.expect("readable")[0].event, large("a"));
-    assert_eq!(store.prune(old(Status::Failed, 1004)).await.expect("done"), 1);
-    assert_eq!(store.runs(10).expect("readable").iter().map(|row| row.id).collect::<Vec<_>>(), [id(3)]);
-    assert_eq!(store.read(id(3), 1).await.expect("readable")[0].event, large("b"));
-    assert!(store.bundle(flowloom_core::Hash::of(b"the bundle")).is_ok());
-    assert_eq!(store.memory("ann", "k").await.expect("readable"), Some(1.into()));
-}
-
-async fn what_is_due_is_claimed_once(place: &Place) {
-    let (store, other) = (place.open(), place.open());
-    let row = ScheduleRow {
-        id: "s".into(),
-        holder: "ann".into(),
-        workflow: "w".into(),
-        cron: "* * * * *".into(),
-        timezone: "UTC".into(),
-        inputs: "{}".into(),
-        catches_up: true,
-        created_at: 1,
-        next_at: 10,
-        last_at: None,
-        last_run: None,
-        is_pending: false,
-    };
-    store.put_schedule(row.clone()).await.expect("kept");
-    assert_eq!(store.due(9).expect("readable"), []);
-    assert_eq!(other.due(10).expect("readable"), std::slice::from_ref(&row));
-    store.claim_due(&row, 20, Some((id(1), 10))).await.expect("claimed");
-    let late = other.claim_due(&row, 20, Some((id(1), 10))).await;
-    assert_eq!(late.expect_err("claimed").code, Code::RunOwned);
-    // Until its run is seen to have begun, it is looked at again.
-    let pending = other.due(11).expect("readable");
-    let run = id(1).to_string();
-    assert_eq!((pending[0].last_run.as_ref(), pending[0].last_at, pending[0].next_at), (Some(&run), Some(10), 20));
-    other.claim_settled(&pending[0]).await.expect("settled");
-    assert_eq!(store.due(11).expect("readable"), []);
-
-    store.change_definitions(vec![put(workflow("w"), "{}", &[])], 1).await.expect("made");
-    let gone = store.change_definitions(vec![Change::Delete(workflow("w"))], 1).await.expect_err("it is used");
-    assert_eq!(&*gone.message, "the workflow w is used by the schedule s");
-    assert_eq!(store.delete_schedule("bob", "s").await.expect_err("not theirs").code, Code::NotThere);
-    store.delete_schedule("ann", "s").await.expect("deleted");
-    store.change_definitions(vec![Change::Delete(workflow("w"))], 1).await.expect("made");
-}
-
 async fn what_is_remembered_comes_in_the_order_of_its_bytes(place: &Place) {
     let store = place.open();
     let write = |key: &str, value| MemoryWrite { key: key.into(), value };
@@ -441,28 +281,6 @@ async fn a_run_that_gets_no_further_is_hopeless(place: &Place) {
     watching.release(lease);
     drop(watching);
     assert!(!place.open().orphans(9).expect("readable")[0].is_hopeless);
-}
-
-async fn definitions_of_two_processes_have_versions_of_their_own(place: &Place) {
-    let (one, two) = (place.open(), place.open());
-    for n in 0..10 {
-        let (first, second) = (format!("{n} one"), format!("{n} two"));
-        let (first, second) = tokio::join!(
-            one.change_definitions(vec![put(workflow("w"), &first, &[])], 1),
-            two.change_definitions(vec![put(workflow("w"), &second, &[])], 2)
-        );
-        first.and(second).expect("both are made");
-    }
-    let versions = one.versions(&workflow("w")).expect("readable");
-    assert_eq!(versions.iter().map(|row| row.version).collect::<Vec<_>>(), (1..=20).rev().collect::<Vec<_>>());
-}
-
-/// What a test believes of a run.
-#[derive(Clone, Copy, Default)]
-struct Believed {
-    epoch: u64,
-    owner: Option<usize>,
-    events: u64,
 }
 
 async fn whatever_processes_do_a_journal_is_whole(place: &Place) {

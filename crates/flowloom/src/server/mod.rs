@@ -175,13 +175,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         app,
     });
     let told = CancellationToken::new();
-    let mut take_up = TakeUp::new(server.clone());
-    take_up.look().await?;
-    let keepers = TaskTracker::new();
-    keepers.spawn(take_up.keep_looking(told.clone()));
-    keepers.spawn(sweep::keep_sweeping(server.clone(), told.clone()));
-    keepers.spawn(schedules::keep_time(server.clone(), told.clone()));
-    keepers.close();
+    let keepers = keepers(&server, &told).await?;
     match options.log {
         Style::Text => greet(&server, address)?,
         Style::Json => tracing::info!(%address, "serving"),
@@ -214,6 +208,18 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         Style::Json => tracing::info!(unfinished = live.count(), "stopped"),
     }
     Ok(())
+}
+
+/// Takes up what was left, and starts what the server does besides answering, until it is told to stop.
+async fn keepers(server: &Arc<Server>, told: &CancellationToken) -> Result<TaskTracker, StepError> {
+    let mut take_up = TakeUp::new(server.clone());
+    take_up.look().await?;
+    let keepers = TaskTracker::new();
+    keepers.spawn(take_up.keep_looking(told.clone()));
+    keepers.spawn(sweep::keep_sweeping(server.clone(), told.clone()));
+    keepers.spawn(schedules::keep_time(server.clone(), told.clone()));
+    keepers.close();
+    Ok(keepers)
 }
 
 /// The routes, and their description.

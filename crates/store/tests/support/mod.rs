@@ -15,6 +15,27 @@ use flowloom_core::value::Value;
 use flowloom_runtime::journal::{Append, Journal, Lease};
 use flowloom_store::{Database, Durability, Settings, Store};
 
+/// Runs each of these tests on SQLite and on Postgres.
+#[allow(unused_macros)]
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        mod on_sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(&super::Place::sqlite()).await;
+            })*
+        }
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                if let Some(place) = super::Place::postgres() {
+                    super::$name(&place).await;
+                }
+            })*
+        }
+    };
+}
+
 /// A database of one test, which any number of processes may open.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
