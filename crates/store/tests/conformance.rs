@@ -283,6 +283,14 @@ async fn a_run_that_gets_no_further_is_hopeless(place: &Place) {
     assert!(!place.open().orphans(9).expect("readable")[0].is_hopeless);
 }
 
+/// What a test believes of a run.
+#[derive(Clone, Copy, Default)]
+struct Believed {
+    epoch: u64,
+    owner: Option<usize>,
+    events: u64,
+}
+
 async fn whatever_processes_do_a_journal_is_whole(place: &Place) {
     let stores = [place.open(), place.open(), place.open()];
     let mut runs = [Believed::default(); 3];

@@ -166,11 +166,3 @@ async fn definitions_of_two_processes_have_versions_of_their_own(place: &Place) 
     let versions = one.versions(&workflow("w")).expect("readable");
     assert_eq!(versions.iter().map(|row| row.version).collect::<Vec<_>>(), (1..=20).rev().collect::<Vec<_>>());
 }
-
-/// What a test believes of a run.
-#[derive(Clone, Copy, Default)]
-struct Believed {
-    epoch: u64,
-    owner: Option<usize>,
-    events: u64,
-}
