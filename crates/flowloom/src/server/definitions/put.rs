@@ -48,7 +48,7 @@ pub(crate) struct Put {
 
 /// Puts a workflow in the place of the one with this id. The body is the definition: its JSON, Markdown
 /// (`text/markdown`), `{"entry", "files"}`, or a form with files.
-#[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_put", params(("id" = String, Path), How),
+#[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_workflow", params(("id" = String, Path), How),
     request_body(content((Object = "application/json"), (String = "text/markdown"), (Object = "multipart/form-data"))),
     responses((status = 200, description = "It is changed, or was the same", body = Put), (status = 201, description = "It is new", body = Put),
         (status = 409, description = "It is a file of the folder", body = Document), (status = 422, description = "It has errors", body = Document)))]
@@ -102,7 +102,7 @@ fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: boo
 }
 
 /// Takes a workflow away. Its versions stay, and runs of it go on.
-#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "remove_put", params(("id" = String, Path), Whose),
+#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "delete_workflow", params(("id" = String, Path), Whose),
     responses((status = 204, description = "It is gone"), (status = 404, body = Document),
         (status = 409, description = "It is a file of the folder, or something needs it", body = Document)))]
 pub(crate) async fn remove(
@@ -140,7 +140,7 @@ pub(crate) struct Written {
 }
 
 /// A workflow as it was written: what `PUT` takes.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "written_put", security(("key" = ["read"])), params(("id" = String, Path), Which),
+#[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "get_workflow_source", security(("key" = ["read"])), params(("id" = String, Path), Which),
     responses((status = 200, body = Written), (status = 404, body = Document)))]
 pub(crate) async fn written(
     State(server): State<Arc<Server>>,
@@ -173,7 +173,7 @@ pub(crate) struct Versions {
 }
 
 /// The versions of a workflow that the store keeps; also of one that was deleted.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}/versions", tag = "workflows", operation_id = "versions_put", security(("key" = ["read"])), params(("id" = String, Path), Whose),
+#[utoipa::path(get, path = "/api/v1/workflows/{id}/versions", tag = "workflows", operation_id = "list_workflow_versions", security(("key" = ["read"])), params(("id" = String, Path), Whose),
     responses((status = 200, body = Versions), (status = 404, body = Document)))]
 pub(crate) async fn versions(
     State(server): State<Arc<Server>>,

@@ -53,7 +53,7 @@ pub(crate) struct Done {
 }
 
 /// Takes over all workflows of a folder, or none if one has an error. Each item is `{"id", "entry", "files"}`.
-#[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "put_all_sync", security(("key" = ["write"])), params(How), request_body = Folder,
+#[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "sync_workflows", security(("key" = ["write"])), params(How), request_body = Folder,
     responses((status = 200, body = Done), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn put_all(
     State(server): State<Arc<Server>>,
