@@ -57,6 +57,7 @@ impl World {
 fn body(operation: &Operation) -> &'static str {
     match operation.id.as_str() {
         "answer_run" => r#"{"value": "yes"}"#,
+        "say" => r#"{"message": "hi"}"#,
         "resolve_run" => r#"{"path": "/s", "how": "fail"}"#,
         _ => "{}",
     }
@@ -82,7 +83,7 @@ fn too_small(scope: &str) -> &'static str {
 fn every_route_asks_for_a_key_that_allows_it() {
     let place = Place::new("default_model = \"scripted:echo\"\n");
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
-    let (ann, bob) = (key(&place, &["--user", "ann"]), key(&place, &["--user", "bob"]));
+    let ann = key(&place, &["--user", "ann"]);
     let revoked = key(&place, &["--user", "ann"]);
     let (_, keys) = place.json(&["keys", "list"]);
     let last =
@@ -113,14 +114,6 @@ fn every_route_asks_for_a_key_that_allows_it() {
         let scopes = ["read", "run", "write", "admin"];
         let small = scopes.iter().position(|one| one == scope).map(|index| &smaller[index]).expect("a scope");
         assert_eq!(refused(Some(small)), (403, "FL1503".to_owned()), "{id} needs {scope}");
-        if operation.path.starts_with("/api/v1/runs/{id}") {
-            let nobody = "01a1fe67-b4e7-7263-b0a5-000000000000";
-            let (others, none) = (world.call(operation, Some(&bob), &run), world.call(operation, Some(&bob), nobody));
-            assert_eq!((others.status, others.code()), (404, "FL1507".to_owned()), "{id} of another");
-            let head = |reply: &Reply| reply.head.lines().filter(|line| !line.starts_with("date:")).collect::<String>();
-            let same = |reply: &Reply| (head(reply), reply.body.replace(nobody, &run));
-            assert_eq!(same(&others), same(&none), "{id} of another is as what is not there");
-        }
         // Nothing of that had an effect.
         assert_eq!(status(&world, &ann, &run), "waiting", "{id}");
     }
@@ -139,4 +132,90 @@ fn status(world: &World, key: &str, run: &str) -> String {
     let headers = [format!("Authorization: Bearer {key}")];
     let run = world.server.call("GET", &format!("/api/v1/runs/{run}"), &[&headers[0]], "").json();
     run["status"].as_str().expect("a status").to_owned()
+}
+
+/// An object of Ann's, and something of that sort that nobody has, by the beginning of the routes that name it.
+fn objects(world: &World, ann: &str) -> Vec<(&'static str, String, &'static str)> {
+    let call = |method: &str, path: &str, body: Value| {
+        let headers = [&format!("Authorization: Bearer {ann}"), "Content-Type: application/json"];
+        let reply = world.server.call(method, path, &headers, &body.to_string());
+        assert!((200..300).contains(&reply.status), "{method} {path}: {reply:?}");
+        reply.json()
+    };
+    let steps = json!({"id": "mine", "name": "n", "description": "d", "steps": []});
+    call("PUT", "/api/v1/workflows/mine", steps);
+    for part in ["blocks", "agents", "tools"] {
+        call("PUT", &format!("/api/v1/{part}/mine"), json!({"prompt_template": "x", "execution_type": "llm"}));
+    }
+    call("PUT", "/api/v1/schedules/mine", json!({"workflow": "mine", "cron": "0 0 1 1 *"}));
+    call("PUT", "/api/v1/hooks/mine", json!({"workflow": "mine"}));
+    call("POST", "/api/agent-flows/save", json!({"name": "f", "uuid": "myflow", "config": {"steps": []}}));
+    let node = json!({"id": "n1", "block_id": "notify_push", "inputs": {"title": "t", "body": "b"}});
+    call("POST", "/api/pipelines", json!({"id": "mypipe", "name": "p", "nodes": [node], "edges": []}));
+    let execution = call("POST", "/api/pipelines/mypipe/run", json!({}))["run_id"].as_str().expect("an id").to_owned();
+    let notification = call("GET", "/api/notifications", Value::Null)[0]["id"].to_string();
+    let node = json!({"id": "n", "workflowId": "mygraph", "nodeType": "AGENT", "nodeName": "A", "agentId": "mine"});
+    let graph = json!({"id": "mygraph", "name": "g", "entrypointNodeId": "n", "nodes": [node], "edges": []});
+    call("PUT", "/api/v1/workflows/mygraph", graph);
+    call("POST", "/api/v1/threads/mygraph/mygraph?wait=60", json!({"message": "hi"}));
+    let nobody = "01a1fe67-b4e7-7263-b0a5-000000000000";
+    let named = |place, id: &str, none| (place, id.to_owned(), none);
+    vec![
+        ("/api/v1/runs/", run_of(world, ann), nobody),
+        ("/api/v1/executions/", execution.clone(), nobody),
+        ("/api/executions/", execution, nobody),
+        named("/api/v1/workflows/", "mine", "none"),
+        named("/api/v1/blocks/", "mine", "none"),
+        named("/api/blocks/", "mine", "none"),
+        named("/api/v1/agents/", "mine", "none"),
+        named("/api/v1/tools/", "mine", "none"),
+        named("/api/v1/schedules/", "mine", "none"),
+        named("/api/v1/hooks/", "mine", "none"),
+        named("/api/v1/threads/", "mygraph", "nograph"),
+        named("/api/v1/memory/", "ann", "eve"),
+        named("/api/memory/", "ann", "eve"),
+        named("/api/agent-flows/", "myflow", "noflow"),
+        named("/api/pipelines/", "mypipe", "nopipe"),
+        ("/api/v1/notifications/", notification.clone(), "7777"),
+        ("/api/notifications/", notification, "7777"),
+    ]
+}
+
+#[test]
+fn what_is_anothers_is_as_what_is_not_there() {
+    let place = Place::new("default_model = \"scripted:echo\"\n");
+    place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    let all = |user: &'static str| ["--scopes", "read,run,write", "--user", user];
+    let (ann, bob) = (key(&place, &all("ann")), key(&place, &all("bob")));
+    let server = Serving::start(&place, &[]);
+    let world = World { place, server };
+    let objects = objects(&world, &ann);
+    let operations = operations(&world.server.get("/openapi.json").json());
+    let object = |operation: &Operation| {
+        let found = objects.iter().find(|(place, ..)| operation.path.starts_with(place));
+        found.unwrap_or_else(|| panic!("{} has no object here", operation.id))
+    };
+    // What is put under an id that another has is one's own; a memory is put for a user.
+    let names_one = |operation: &&Operation| operation.path.contains('{') && operation.scope.is_some();
+    let is_own = |operation: &Operation| operation.method == "PUT" && !operation.path.contains("/memory/");
+    for operation in operations.iter().filter(names_one).filter(|operation| !is_own(operation)) {
+        let (_, id, none) = object(operation);
+        let (theirs, absent) = (world.call(operation, Some(&bob), id), world.call(operation, Some(&bob), none));
+        assert_eq!(theirs.status, 404, "{}: {theirs:?}", operation.id);
+        let head = |reply: &Reply| {
+            let lines =
+                reply.head.lines().filter(|line| !line.starts_with("date:") && !line.starts_with("content-length:"));
+            lines.collect::<String>()
+        };
+        assert_eq!(head(&theirs), head(&absent), "{}", operation.id);
+        // The name stands at the end of what is said.
+        assert_eq!(theirs.body.replace(&format!(" {id}\""), &format!(" {none}\"")), absent.body, "{}", operation.id);
+    }
+    // None of that took anything from her.
+    for operation in operations.iter().filter(names_one).filter(|operation| operation.method == "GET") {
+        let (_, id, _) = object(operation);
+        let hers = world.call(operation, Some(&ann), id);
+        assert_eq!(hers.status, 200, "{}: {hers:?}", operation.id);
+    }
+    drop(world.place);
 }
