@@ -128,6 +128,9 @@ impl Store {
 
     /// When the oldest run was created that has not ended, in milliseconds since 1970.
     pub fn oldest_unfinished(&self) -> Result<Option<u64>, StepError> {
+        if let Some(runs) = &self.runs {
+            return Ok(runs.oldest_unfinished());
+        }
         let sql = "select created_at from run where finished_at is null order by created_at limit 1";
         self.read_with(|db| db.first(sql, &[], |row| row.count(0)))
     }

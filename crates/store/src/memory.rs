@@ -87,6 +87,12 @@ impl MemoryRuns {
         self.state().runs.get(&run).map(|kept| kept.row.clone())
     }
 
+    /// When the oldest run was created that has not ended; ids are in the order of creation.
+    pub(crate) fn oldest_unfinished(&self) -> Option<u64> {
+        let state = self.state();
+        state.runs.values().find(|kept| kept.row.finished_at.is_none()).map(|kept| kept.row.created_at)
+    }
+
     /// Those that a filter lets through, the newest first.
     pub(crate) fn runs_of(&self, filter: &RunFilter) -> Vec<RunRow> {
         let is = |wanted: &Option<String>, has: &String| wanted.as_ref().is_none_or(|wanted| wanted == has);
