@@ -132,7 +132,7 @@ fn read_beside(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<
 }
 
 /// Reads the folders of agents that the configuration names; whether there are any.
-fn read_agents(limit: u64, sources: &mut Sources) -> bool {
+pub(crate) fn read_agents(limit: u64, sources: &mut Sources) -> bool {
     let before = sources.files.len();
     for folder in sources.agent_folders.values() {
         for name in ["systemPrompt.md", "jsonSchema.json"] {

@@ -234,3 +234,19 @@ fn a_folder_is_taken_over_as_a_whole() {
     let over_http = put(&server, "/api/v1/workflows?prune=true", &items);
     assert_eq!(over_http.json(), json!({"created": ["c"], "updated": [], "unchanged": [], "deleted": ["a"]}));
 }
+
+#[test]
+fn a_kept_graph_has_the_agents_of_the_configuration() {
+    let place = Place::new(&format!("{ECHO}[agents.ann]\nfolder = \"people/ann\"\n"));
+    std::fs::create_dir_all(place.path("people/ann")).expect("a folder");
+    place.write("people/ann/jsonSchema.json", r#"{"agentId": "ann", "tools": []}"#);
+    place.write("people/ann/systemPrompt.md", "Be kind.");
+    let server = Serving::start(&place, &[]);
+    let node =
+        |agent: &str| json!({"id": "n", "workflowId": "g", "nodeType": "AGENT", "nodeName": "A", "agentId": agent});
+    let graph =
+        |agent: &str| json!({"id": "g", "name": "g", "entrypointNodeId": "n", "nodes": [node(agent)], "edges": []});
+    assert_eq!(put(&server, "/api/v1/workflows/g", &graph("bob")).status, 422);
+    let kept = put(&server, "/api/v1/workflows/g", &graph("ann"));
+    assert_eq!((kept.status, &kept.json()["problems"]), (201, &json!([])), "{kept:?}");
+}

@@ -33,10 +33,7 @@ impl Store {
             let sql = "insert into hook values ($1, $2, $3, $4, $5, $6) on conflict (id) do update set \
                        workflow = excluded.workflow, secret_hash = excluded.secret_hash, \
                        secret_name = excluded.secret_name where hook.holder = excluded.holder";
-            match connection.execute(sql, params![id, holder, workflow, secret_hash, secret_name, *created_at])? {
-                0 => Err(StepError::new(Code::NotThere, format!("there is no hook {id}")).into()),
-                _ => Ok(()),
-            }
+            connection.change(sql, params![id, holder, workflow, secret_hash, secret_name, *created_at], missing(id))
         };
         self.writer.submit(Box::new(put)).await
     }
@@ -64,6 +61,10 @@ impl Store {
         };
         self.writer.submit(Box::new(delete)).await
     }
+}
+
+fn missing(id: &str) -> StepError {
+    StepError::new(Code::NotThere, format!("there is no hook {id}"))
 }
 
 fn row_of(row: &Row<'_>) -> Result<HookRow, Error> {

@@ -55,12 +55,8 @@ impl Store {
         let id = id.to_owned();
         let revoke = move |connection: &Connection| {
             let sql = "update api_key set revoked_at = $1 where id = $2 and revoked_at is null";
-            match connection.execute(sql, params![at, &id])? {
-                0 => {
-                    Err(StepError::new(Code::KeyUnknown, format!("there is no key {id} that could be revoked")).into())
-                }
-                _ => Ok(()),
-            }
+            let missing = StepError::new(Code::KeyUnknown, format!("there is no key {id} that could be revoked"));
+            connection.change(sql, params![at, &id], missing)
         };
         self.writer.submit(Box::new(revoke)).await
     }

@@ -68,9 +68,9 @@ impl Store {
         let sql = "update notification set read_at = coalesce(read_at, $1) \
                    where id = $2 and (holder = $3 or $3 is null)";
         let holder = holder.map(str::to_owned);
-        let job = move |connection: &Connection| match connection.execute(sql, params![at, id, &holder])? {
-            0 => Err(StepError::new(Code::NotThere, format!("there is no notification {id}")).into()),
-            _ => Ok(()),
+        let job = move |connection: &Connection| {
+            let missing = StepError::new(Code::NotThere, format!("there is no notification {id}"));
+            connection.change(sql, params![at, id, &holder], missing)
         };
         self.writer.submit(Box::new(job)).await
     }

@@ -79,20 +79,17 @@ impl Store {
     ) -> Result<(), StepError> {
         let (holder, id, seen) = (seen.holder.clone(), seen.id.clone(), seen.next_at);
         let claim = move |connection: &Connection| {
-            let changed = match run {
+            let quicker = StepError::new(Code::RunOwned, "another server was quicker");
+            match run {
                 Some((run, at)) => {
                     let sql = "update schedule set next_at = $1, last_run = $2, last_at = $3, is_pending = 1 \
                                where holder = $4 and id = $5 and next_at = $6";
-                    connection.execute(sql, params![next_at, &run.to_string(), at, &holder, &id, seen])?
+                    connection.change(sql, params![next_at, &run.to_string(), at, &holder, &id, seen], quicker)
                 }
                 None => {
                     let sql = "update schedule set next_at = $1 where holder = $2 and id = $3 and next_at = $4";
-                    connection.execute(sql, params![next_at, &holder, &id, seen])?
+                    connection.change(sql, params![next_at, &holder, &id, seen], quicker)
                 }
-            };
-            match changed {
-                0 => Err(StepError::new(Code::RunOwned, "another server was quicker").into()),
-                _ => Ok(()),
             }
         };
         self.writer.submit(Box::new(claim)).await
@@ -111,11 +108,9 @@ impl Store {
     /// Takes a schedule away; `NotThere` if there is none of this id and user.
     pub async fn delete_schedule(&self, holder: &str, id: &str) -> Result<(), StepError> {
         let (holder, id) = (holder.to_owned(), id.to_owned());
-        let delete = move |connection: &Connection| match connection
-            .execute("delete from schedule where holder = $1 and id = $2", params![&holder, &id])?
-        {
-            0 => Err(StepError::new(Code::NotThere, format!("there is no schedule {id}")).into()),
-            _ => Ok(()),
+        let delete = move |connection: &Connection| {
+            let missing = StepError::new(Code::NotThere, format!("there is no schedule {id}"));
+            connection.change("delete from schedule where holder = $1 and id = $2", params![&holder, &id], missing)
         };
         self.writer.submit(Box::new(delete)).await
     }

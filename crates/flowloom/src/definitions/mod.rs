@@ -102,8 +102,12 @@ pub(crate) fn compile_for(
     sources.files = content.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
     let format = reading.format.or(content.format);
     let (mut parts, mut uses) = (Vec::new(), Vec::new());
+    let mut compiled = compile(&content.entry, &sources, format);
+    let limit = reading.config.limits.source_bytes;
+    if compiled.format == Some(Format::Graph) && source::read_agents(limit, &mut sources) {
+        compiled = compile(&content.entry, &sources, format);
+    }
     let compiled = loop {
-        let compiled = compile(&content.entry, &sources, format);
         let before = sources.files.len();
         for path in &compiled.needs {
             let Some((kind, id)) = part(path).filter(|part| !uses.contains(part)) else { continue };
@@ -116,6 +120,7 @@ pub(crate) fn compile_for(
         if sources.files.len() == before {
             break compiled;
         }
+        compiled = compile(&content.entry, &sources, format);
     };
     let bytes = content.main().as_bytes().to_vec();
     let source = Source { name: content.entry.clone(), bytes, compiled, files: sources.files, offered };

@@ -21,12 +21,11 @@ use utoipa::ToSchema;
 
 use super::Server;
 use super::body::{Body, text};
-use super::definitions::Whose;
+use super::definitions::{self, Whose};
 use super::keys::{Caller, Scope, hash, random};
 use super::problem::{Answer, Document, Problem};
 use super::start::{Call, Starting};
 use crate::app::secret;
-use crate::definitions::is_id;
 use crate::server::params::{At, Params};
 
 /// What every generated secret begins with, so that secret scanners know it.
@@ -111,11 +110,7 @@ pub(crate) async fn put(
     Params(whose): Params<Whose>,
     Body(new, _): Body<NewHook>,
 ) -> Answer<Json<Hook>> {
-    caller.may(Scope::Write)?;
-    let holder = caller.acts_for(whose.user)?;
-    if !is_id(&id) {
-        return Err(Problem::new(Code::RequestInvalid, format!("{id:?} cannot be an id")));
-    }
+    let holder = definitions::holder(&caller, whose.user, &id)?;
     Call { server: &server, owner: holder.clone(), headers: &HeaderMap::new() }.definition(&new.workflow).await?;
     let (row, secret) = row(holder, id, new.workflow, new.secret_name);
     server.app.store.put_hook(row.clone()).await?;

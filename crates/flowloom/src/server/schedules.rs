@@ -24,11 +24,10 @@ use utoipa::ToSchema;
 
 use super::Server;
 use super::body::Body;
-use super::definitions::Whose;
+use super::definitions::{self, Whose};
 use super::keys::{Caller, Scope};
-use super::problem::{Answer, Document, Problem};
+use super::problem::{Answer, Document};
 use super::start::{Call, Starting};
-use crate::definitions::is_id;
 use crate::schedule::Times;
 use crate::server::params::{At, Params};
 use crate::workflows::id_of;
@@ -159,11 +158,7 @@ pub(crate) async fn put(
     Params(whose): Params<Whose>,
     Body(new, _): Body<NewSchedule>,
 ) -> Answer<Json<Schedule>> {
-    caller.may(Scope::Write)?;
-    let holder = caller.acts_for(whose.user)?;
-    if !is_id(&id) {
-        return Err(Problem::new(Code::RequestInvalid, format!("{id:?} cannot be an id")));
-    }
+    let holder = definitions::holder(&caller, whose.user, &id)?;
     Call { server: &server, owner: holder.clone(), headers: &HeaderMap::new() }.definition(&new.workflow).await?;
     let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
     let row = row((holder, id), (new.workflow, inputs), (new.cron, new.timezone, new.missed))?;

@@ -185,6 +185,14 @@ impl Connection {
         }
     }
 
+    /// Changes what must be there; refused as `missing` if it is not.
+    pub(crate) fn change(&self, sql: &str, params: &[Param<'_>], missing: StepError) -> Result<(), Error> {
+        match self.execute(sql, params)? {
+            0 => Err(missing.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Every row of an answer.
     pub(crate) fn query<T>(
         &self,

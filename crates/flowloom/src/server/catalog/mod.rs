@@ -66,8 +66,8 @@ pub(crate) enum Place {
         path: PathBuf,
         changed: Stamp,
     },
-    /// In the store, with the parts that it needs as they were.
-    Kept { row: DefinitionRow, parts: Vec<DefinitionRow> },
+    /// In the store, with the parts that it needs as they were, and files that the configuration names.
+    Kept { row: DefinitionRow, parts: Vec<DefinitionRow>, changed: Stamp },
 }
 
 impl Definition {
@@ -222,7 +222,7 @@ impl Catalog {
             return None;
         }
         let file = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
-        let changed = stamp(source.files.keys().map(PathBuf::from).collect::<Vec<_>>().iter());
+        let changed = stamp_of(&source);
         let id = folder::id_of(&file);
         self.definition(source, id, Place::File { file, path: path.to_owned(), changed })
     }
@@ -237,8 +237,8 @@ impl Catalog {
             return Ok(Some(known));
         }
         let compiled = self.compile_kept(&row, Offered::new())?;
-        let (id, parts) = (row.key.id.clone(), compiled.parts);
-        let Some(definition) = self.definition(compiled.source, id, Place::Kept { row, parts }) else {
+        let (id, parts, changed) = (row.key.id.clone(), compiled.parts, stamp_of(&compiled.source));
+        let Some(definition) = self.definition(compiled.source, id, Place::Kept { row, parts, changed }) else {
             return Ok(None);
         };
         let definition = Arc::new(definition);
@@ -264,7 +264,8 @@ impl Catalog {
             updated_at: 0,
         };
         let compiled = self.compile_kept(&row, Offered::new())?;
-        let place = Place::Kept { row, parts: compiled.parts };
+        let changed = stamp_of(&compiled.source);
+        let place = Place::Kept { row, parts: compiled.parts, changed };
         let unknown = || StepError::new(Code::StepRefused, "this is no definition");
         self.definition(compiled.source, id.to_owned(), place).ok_or_else(unknown)
     }
@@ -309,15 +310,15 @@ impl Catalog {
 impl Definition {
     fn is_fresh_file(&self) -> bool {
         match &self.place {
-            Place::File { changed, .. } => *changed == stamp(changed.iter().map(|(path, _)| path)),
+            Place::File { changed, .. } => is_unchanged(changed),
             Place::Kept { .. } => false,
         }
     }
 
     /// Whether it and its parts are what they were. One that lacks something may have got it since.
     fn is_fresh(&self, now: &DefinitionRow, app: &App) -> Result<bool, StepError> {
-        let Place::Kept { row, parts } = &self.place else { return Ok(false) };
-        if self.is_refused || row.hash != now.hash || row.version != now.version {
+        let Place::Kept { row, parts, changed } = &self.place else { return Ok(false) };
+        if self.is_refused || !is_unchanged(changed) || row.hash != now.hash || row.version != now.version {
             return Ok(false);
         }
         for part in parts {
@@ -328,4 +329,13 @@ impl Definition {
         }
         Ok(true)
     }
+}
+
+/// When the files that a definition was read from changed last.
+fn stamp_of(source: &Source) -> Stamp {
+    stamp(source.files.keys().map(PathBuf::from).collect::<Vec<_>>().iter())
+}
+
+fn is_unchanged(changed: &Stamp) -> bool {
+    *changed == stamp(changed.iter().map(|(path, _)| path))
 }

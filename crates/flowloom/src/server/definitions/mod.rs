@@ -33,12 +33,17 @@ pub(crate) struct Whose {
 
 /// The key of a definition that the caller may change.
 pub(super) fn changeable(caller: &Caller, user: Option<String>, kind: Kind, id: &str) -> Answer<DefinitionKey> {
+    Ok(DefinitionKey { holder: holder(caller, user, id)?, kind, id: id.to_owned() })
+}
+
+/// Whose it is what the caller puts under an id.
+pub(super) fn holder(caller: &Caller, user: Option<String>, id: &str) -> Answer<String> {
     caller.may(Scope::Write)?;
     if !is_id(id) {
         let message = format!("{id:?} cannot be an id; ids have up to 256 letters, digits and -_.:");
         return Err(Problem::new(Code::RequestInvalid, message));
     }
-    Ok(DefinitionKey { holder: caller.acts_for(user)?, kind, id: id.to_owned() })
+    caller.acts_for(user)
 }
 
 /// Makes one change.
