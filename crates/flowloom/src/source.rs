@@ -27,6 +27,16 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// Whether it has an error, so that it cannot be run.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.compiled.diagnostics.iter().any(Diagnostic::is_error)
+    }
+
+    /// Everything that is wrong with it, as JSON.
+    pub(crate) fn problems(&self) -> Vec<serde_json::Value> {
+        shown(self).collect()
+    }
+
     /// The text that a problem is about.
     fn text_of(&self, diagnostic: &Diagnostic) -> Cow<'_, str> {
         let bytes = self.files.get(&diagnostic.file).unwrap_or(&self.bytes);
@@ -268,24 +278,25 @@ impl miette::Diagnostic for Shown<'_> {
 
 /// Problems of several files as JSON, one object each.
 pub(crate) fn to_json(sources: &[Source]) -> serde_json::Value {
-    let shown = sources.iter().flat_map(|source| {
-        source.compiled.diagnostics.iter().map(move |diagnostic| {
-            let (line, column) = line_column(&source.text_of(diagnostic), diagnostic.span.start);
-            json!({
-                "code": diagnostic.code,
-                "severity": diagnostic.severity,
-                "file": diagnostic.file,
-                "line": line,
-                "column": column,
-                "start": diagnostic.span.start,
-                "length": diagnostic.span.length,
-                "message": diagnostic.message,
-                "help": diagnostic.help,
-                "fix": diagnostic.fix.as_ref().map(|fix| fix.title.clone()),
-            })
+    sources.iter().flat_map(shown).collect()
+}
+
+fn shown(source: &Source) -> impl Iterator<Item = serde_json::Value> {
+    source.compiled.diagnostics.iter().map(|diagnostic| {
+        let (line, column) = line_column(&source.text_of(diagnostic), diagnostic.span.start);
+        json!({
+            "code": diagnostic.code,
+            "severity": diagnostic.severity,
+            "file": diagnostic.file,
+            "line": line,
+            "column": column,
+            "start": diagnostic.span.start,
+            "length": diagnostic.span.length,
+            "message": diagnostic.message,
+            "help": diagnostic.help,
+            "fix": diagnostic.fix.as_ref().map(|fix| fix.title.clone()),
         })
-    });
-    shown.collect()
+    })
 }
 
 /// Problems as annotations of GitHub Actions.

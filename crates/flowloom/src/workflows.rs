@@ -3,7 +3,8 @@
 //! A workflow that a step runs is a run of its own, with its own record. Its id follows from the step's idempotency
 //! key, so that a step that is sent again after a crash finds the run that it started.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use flowloom_core::args::Payload;
@@ -199,12 +200,17 @@ pub(crate) async fn history(
     let page = bounds.range(total);
     let filter = RunFilter { limit: (page.end - page.start) as u32, offset: (total - page.end) as u32, ..filter };
     let mut runs = Vec::new();
+    // Runs of one workflow share few bundles.
+    let mut plans = HashMap::new();
     for row in store.runs_of(&filter)?.into_iter().rev() {
         let records = store.read(row.id, 0).await?;
         let state = RunState::of(records.iter().map(|record| &**record));
         let Some(created) = &state.created else { continue };
-        let plan = plan_of(&Bundle::parse(&store.bundle(created.bundle)?)?)?;
-        runs.push(steps::run_record(&plan, &state));
+        let plan = match plans.entry(created.bundle) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(plan_of(&Bundle::parse(&store.bundle(created.bundle)?)?)?),
+        };
+        runs.push(steps::run_record(plan, &state));
     }
     Ok((runs, total))
 }

@@ -6,18 +6,9 @@ use serde_json::json;
 use support::http::Serving;
 use support::{Place, exit, stderr};
 
-fn place(config: &str) -> Place {
-    let place = Place::new(&format!("default_model = \"scripted:echo\"\n{config}"));
-    let definition = json!({"id": "hello", "name": "hello", "description": "d", "steps": [
-        {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"},
-    ]});
-    place.write("hello.json", &definition.to_string());
-    place
-}
-
 #[test]
 fn a_backup_is_written_beside_a_server_and_restored() {
-    let place = place("");
+    let place = Place::hello("");
     let server = Serving::start(&place, &[]);
     let start = || server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "hi"})).json();
     let kept = start();
@@ -48,7 +39,7 @@ fn a_backup_is_written_beside_a_server_and_restored() {
 
 #[test]
 fn old_runs_are_pruned_as_asked_or_configured() {
-    let place = place("[retention]\nsucceeded = \"0s\"\n");
+    let place = Place::hello("[retention]\nsucceeded = \"0s\"\n");
     assert_eq!(exit(&place.run(&["run", "hello.json"])), 0);
     assert_eq!(place.json(&["prune", "--older", "1d"]).1["succeeded"], 0);
     assert_eq!(place.json(&["prune", "--dry-run"]).1, json!({"succeeded": 1}));
@@ -62,7 +53,7 @@ fn old_runs_are_pruned_as_asked_or_configured() {
 
 #[test]
 fn a_data_folder_has_one_server() {
-    let place = place("");
+    let place = Place::hello("");
     let server = Serving::start(&place, &[]);
     let second = place.run(&["serve", ".", "--bind", "127.0.0.1:0"]);
     assert_eq!(exit(&second), 2);

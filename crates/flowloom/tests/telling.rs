@@ -9,19 +9,10 @@ use serde_json::{Value, json};
 use support::http::Serving;
 use support::{Place, Server};
 
-fn place(config: &str) -> Place {
-    let place = Place::new(&format!("default_model = \"scripted:echo\"\n{config}"));
-    let definition = json!({"id": "hello", "name": "hello", "description": "d", "steps": [
-        {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"},
-    ]});
-    place.write("hello.json", &definition.to_string());
-    place
-}
-
 #[test]
 fn an_ended_run_is_a_trace_at_the_collector() {
     let collector = Server::start();
-    let place = place(&format!("[telemetry]\notlp = \"http://{}\"\n", collector.address));
+    let place = Place::hello(&format!("[telemetry]\notlp = \"http://{}\"\n", collector.address));
     let server = Serving::start(&place, &[]);
     let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello", "inputs": "a secret wish"})).json();
     collector.wait_for("/v1/traces", 1);
@@ -40,7 +31,7 @@ fn an_ended_run_is_a_trace_at_the_collector() {
 
 #[test]
 fn logs_are_lines_of_json() {
-    let place = place("");
+    let place = Place::hello("");
     let arguments = ["serve", ".", "--bind", "127.0.0.1:0", "--log", "json"];
     let mut child = place.command(&arguments).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
@@ -65,7 +56,7 @@ fn logs_are_lines_of_json() {
 
 #[test]
 fn figures_count_what_is_there() {
-    let place = place("");
+    let place = Place::hello("");
     let server = Serving::start(&place, &[]);
     server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello"}));
     let figures = server.get("/metrics").body;

@@ -34,7 +34,7 @@ pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
         ReportStyle::Github => print!("{}", source::to_github(&sources)),
         ReportStyle::Sarif => println!("{:#}", source::to_sarif(&sources)),
     }
-    let refused = sources.iter().any(|source| source.compiled.diagnostics.iter().any(|problem| problem.is_error()));
+    let refused = sources.iter().any(Source::is_refused);
     Ok(if refused { 2 } else { 0 })
 }
 

@@ -6,7 +6,6 @@ pub(crate) mod sync;
 use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::Format;
@@ -83,12 +82,6 @@ pub(crate) struct Compiled {
     pub(crate) parts: Vec<DefinitionRow>,
     /// The same and what it lacks, by kind and id.
     pub(crate) uses: Vec<(Kind, String)>,
-}
-
-impl Compiled {
-    pub(crate) fn is_refused(&self) -> bool {
-        self.source.compiled.diagnostics.iter().any(Diagnostic::is_error)
-    }
 }
 
 /// Compiles a workflow for `holder`, with the parts that are theirs or everyone's.

@@ -46,7 +46,7 @@ pub(crate) fn read(root: &Path, reading: &Reading<'_>) -> (Vec<Item>, Vec<Source
         if source.compiled.format.is_none() || !folder::is_meant(&path, &source.bytes) {
             continue;
         }
-        if source.compiled.diagnostics.iter().any(flowloom_core::diagnostic::Diagnostic::is_error) {
+        if source.is_refused() {
             refused.push(source);
             continue;
         }
@@ -64,7 +64,7 @@ pub(crate) async fn keep_file(app: &App, holder: &str, file: &Path) -> Result<Re
     let root = file.parent().unwrap_or(Path::new(""));
     let Some(item) = item(root, &source).filter(|_| source.compiled.plan.is_some()) else { return Ok(Err(source)) };
     let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::new())?;
-    if compiled.is_refused() {
+    if compiled.source.is_refused() {
         return Ok(Err(compiled.source));
     }
     let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: item.id.clone() };
@@ -98,8 +98,8 @@ pub(crate) fn plan(
     for item in &items {
         item.content.check()?;
         let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::new())?;
-        if compiled.is_refused() {
-            problems.extend(source::to_json(&[compiled.source]).as_array().cloned().unwrap_or_default());
+        if compiled.source.is_refused() {
+            problems.extend(compiled.source.problems());
             continue;
         }
         let new = workflow(key(&item.id), &item.content, &compiled, Origin::Sync)?;

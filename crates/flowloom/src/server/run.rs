@@ -15,14 +15,14 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::keys::Caller;
-use super::live::Begun;
+use super::live::{Begun, Ended, Ending};
 use super::problem::{Answer, Problem};
 use super::{Server, events};
 use crate::app::Opened;
 use crate::report;
 
 /// The longest time that a call waits for its run.
-const WAIT: Duration = Duration::from_secs(600);
+pub(super) const WAIT: Duration = Duration::from_secs(600);
 
 /// How a call waits.
 #[derive(Deserialize, IntoParams)]
@@ -51,17 +51,7 @@ pub(super) async fn answer(
     let mut ended = None;
     if let Some(seconds) = waiting.wait.filter(|seconds| *seconds > 0.0) {
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(WAIT).min(WAIT);
-        let end = async {
-            match ending {
-                Some(ending) => ending.wait().await,
-                None => {
-                    server.wait(id).await;
-                    None
-                }
-            }
-        };
-        // If it takes longer, the run goes on.
-        ended = tokio::time::timeout(time, end).await.ok().flatten();
+        ended = waited(server, id, ending, time).await;
     }
     let (status, shown) = match ended {
         Some(ended) => {
@@ -80,6 +70,21 @@ pub(super) async fn answer(
     let status = StatusCode::from_u16(status.row().http_status).unwrap_or(StatusCode::OK);
     let location = [(header::LOCATION, format!("/api/v1/runs/{id}"))];
     Ok((status, location, Json(shown)).into_response())
+}
+
+/// Waits until a run is no longer driven, wherever that is; where it stands then, if it was driven here. If it takes longer
+/// than `time`, the run goes on.
+pub(super) async fn waited(server: &Server, id: RunId, ending: Option<Ending>, time: Duration) -> Option<Arc<Ended>> {
+    let end = async {
+        match ending {
+            Some(ending) => ending.wait().await,
+            None => {
+                server.wait(id).await;
+                None
+            }
+        }
+    };
+    tokio::time::timeout(time, end).await.ok().flatten()
 }
 
 /// Whether a call wants a run's events for its answer.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A folder with configuration and database of its own.
 pub(crate) struct Place {
@@ -22,6 +22,16 @@ impl Place {
     pub(crate) fn new(config: &str) -> Place {
         let place = Place { folder: tempfile::tempdir().expect("a folder") };
         place.write("flowloom.toml", config);
+        place
+    }
+
+    /// One with a step list that says hello to a scripted model.
+    pub(crate) fn hello(config: &str) -> Place {
+        let place = Place::new(&format!("default_model = \"scripted:echo\"\n{config}"));
+        let definition = json!({"id": "hello", "name": "hello", "description": "d", "steps": [
+            {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"},
+        ]});
+        place.write("hello.json", &definition.to_string());
         place
     }
 

@@ -139,15 +139,13 @@ impl Catalog {
 
     /// The definition called `id` for `holder`.
     pub(crate) fn find(&self, holder: &str, id: &str) -> Result<Option<Arc<Definition>>, StepError> {
-        if let Some(known) = self.known_file(id) {
-            return Ok(Some(known));
+        if let Some(file) = self.file(id) {
+            return Ok(Some(file));
         }
-        if let Some(row) = definitions::find(&self.app.store, holder, Kind::Workflow, id)? {
-            // A file of the same id may have come since.
-            let file = self.file(id);
-            return if file.is_some() { Ok(file) } else { self.keep(row) };
+        match definitions::find(&self.app.store, holder, Kind::Workflow, id)? {
+            Some(row) => self.keep(row),
+            None => Ok(None),
         }
-        Ok(self.file(id))
     }
 
     /// A definition as it was written: what is in force, or a version of what the store keeps.
@@ -282,8 +280,7 @@ impl Catalog {
     /// A compiled source as a definition; a file is called by its own id, if it has one. `None` without a format.
     fn definition(&self, source: Source, id: String, place: Place) -> Option<Definition> {
         let format = source.compiled.format?;
-        let is_refused = source.compiled.diagnostics.iter().any(flowloom_core::diagnostic::Diagnostic::is_error);
-        let problems = source::to_json(std::slice::from_ref(&source));
+        let (is_refused, problems) = (source.is_refused(), source.problems());
         let prepared = source.compiled.plan.clone().and_then(|plan| self.prepare(&source, Arc::new(plan)).ok());
         let own = prepared.as_ref().and_then(|prepared| prepared.plan.id.clone());
         let is_file = matches!(place, Place::File { .. });
@@ -291,7 +288,7 @@ impl Catalog {
             id: own.filter(|_| is_file).unwrap_or(id),
             format,
             place,
-            problems: problems.as_array().cloned().unwrap_or_default(),
+            problems,
             is_refused,
             prepared,
             asks: source.compiled.asks,

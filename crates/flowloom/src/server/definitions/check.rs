@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::server::keys::{Caller, Scope};
 use crate::server::params::Params;
 use crate::server::problem::{Answer, Document};
-use crate::source::{self, Reading};
+use crate::source::Reading;
 
 /// What is wrong with a definition.
 #[derive(Serialize, ToSchema)]
@@ -28,7 +28,7 @@ pub(crate) struct Checked {
     is_refused: bool,
     /// Everything that `check` says of it.
     #[schema(value_type = Vec<Object>)]
-    problems: serde_json::Value,
+    problems: Vec<serde_json::Value>,
 }
 
 /// Checks a definition; nothing of it runs, and nothing is kept. The body is as for `PUT`.
@@ -51,7 +51,7 @@ pub(crate) async fn check(
     let checked = checked.await??;
     Ok(Json(Checked {
         format: checked.source.compiled.format.map(|format| format.name()),
-        is_refused: checked.is_refused(),
-        problems: source::to_json(std::slice::from_ref(&checked.source)),
+        is_refused: checked.source.is_refused(),
+        problems: checked.source.problems(),
     }))
 }

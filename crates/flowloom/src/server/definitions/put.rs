@@ -22,7 +22,7 @@ use crate::server::keys::{Caller, Scope};
 use crate::server::params::{At, Params};
 use crate::server::problem::{Answer, Document, Problem};
 use crate::server::workflows::{Workflow, shown};
-use crate::source::{self, Reading};
+use crate::source::Reading;
 
 /// How a workflow is put.
 #[derive(Deserialize, IntoParams)]
@@ -92,11 +92,9 @@ fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: boo
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let is_known = compiled.source.compiled.format.is_some();
-    if compiled.is_refused() && !(is_draft && is_known) {
-        let problems = source::to_json(std::slice::from_ref(&compiled.source));
+    if compiled.source.is_refused() && !(is_draft && is_known) {
         let message = format!("the workflow {} has errors", key.id);
-        let errors = problems.as_array().cloned().unwrap_or_default();
-        return Err(Problem::new(Code::StepRefused, message).with_errors(errors));
+        return Err(Problem::new(Code::StepRefused, message).with_errors(compiled.source.problems()));
     }
     Ok(definitions::workflow(key, content, &compiled, Origin::Api)?)
 }

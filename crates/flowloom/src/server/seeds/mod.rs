@@ -5,7 +5,6 @@ pub(crate) mod agentos;
 pub(crate) mod anythingllm;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -19,11 +18,9 @@ use flowloom_formats::{Presented, present};
 use super::Server;
 use super::catalog::Definition;
 use super::problem::{Answer, Problem};
+use super::run::{WAIT, waited};
 use super::start::{Call, Starting};
 use crate::definitions::Content;
-
-/// The longest time that these routes wait for a run: their clients know no other way.
-const WAIT: Duration = Duration::from_secs(600);
 
 /// A run as it stands after it was waited for.
 pub(super) struct Ended {
@@ -48,16 +45,15 @@ impl Ended {
     }
 }
 
-/// Runs a definition to its end. `request` is what makes a call the same under its Idempotency-Key.
+/// Runs a definition to its end, or as long as a call may wait: clients of these routes know no other way. `request` is what makes a call the same under its Idempotency-Key.
 pub(super) async fn run(
     call: &Call<'_>,
     (definition, starting, request): (&Definition, Starting, &str),
 ) -> Answer<Ended> {
     let request = format!("{}\n{request}", definition.id);
-    let id = call.once(&request, async |id| call.begin(definition, starting, id).await).await?.id;
-    // If it takes longer, the run goes on.
-    let _ = tokio::time::timeout(WAIT, call.server.live.wait(id)).await;
-    ended(call.server, id).await
+    let begun = call.once(&request, async |id| call.begin(definition, starting, id).await).await?;
+    waited(call.server, begun.id, begun.ending, WAIT).await;
+    ended(call.server, begun.id).await
 }
 
 /// A run as it stands.
