@@ -7,43 +7,20 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use support::clients::{clients, output, root};
 use support::http::Serving;
 use support::{Place, Server};
 
 const ECHO: &str = "default_model = \"scripted:echo\"\n";
 
-/// Where this repository begins.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The folder of the clients, if they are installed.
-fn clients() -> Option<PathBuf> {
-    let folder = root().join(".tools/clients");
-    if folder.join("pinned").exists() {
-        return folder.canonicalize().ok();
-    }
-    assert!(std::env::var_os("FLOWLOOM_REQUIRE_CLIENTS").is_none(), "run scripts/fetch-clients.sh");
-    eprintln!("SKIP: the clients are not installed: scripts/fetch-clients.sh");
-    None
-}
-
 fn place() -> Place {
     let place = Place::new(ECHO);
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
     place
-}
-
-/// What a program prints; it must succeed.
-fn output(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    text
 }
 
 #[test]
@@ -65,7 +42,7 @@ fn curl_runs_a_workflow_and_follows_it() {
 
 #[test]
 fn an_event_source_survives_the_death_of_the_server() {
-    let Some(clients) = clients() else { return };
+    let Some(clients) = clients("http") else { return };
     let slow = Server::start();
     let place = Place::new(&format!("{ECHO}{}", slow.allowed()));
     place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
@@ -73,7 +50,7 @@ fn an_event_source_survives_the_death_of_the_server() {
     let run = server.post("/api/v1/runs", &json!({"workflow": "flow"})).json();
     let address = format!("http://{}/api/v1/runs/{}/events", server.address, run["run_id"].as_str().expect("an id"));
     let mut node = Command::new("node");
-    node.arg(root().join("tests/clients/events.mjs")).arg(clients).arg(address);
+    node.arg(root().join("tests/clients/http/events.mjs")).arg(clients).arg(address);
     let mut node = node.stdout(Stdio::piped()).spawn().expect("node runs");
     let mut lines = BufReader::new(node.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     let mut heard: Vec<String> = Vec::new();
@@ -98,7 +75,7 @@ fn an_event_source_survives_the_death_of_the_server() {
 
 #[test]
 fn a_client_that_is_made_from_the_description_works() {
-    let Some(clients) = clients() else { return };
+    let Some(clients) = clients("http") else { return };
     let place = place();
     let server = Serving::start(&place, &[]);
     let description = place.write("openapi.json", &server.get("/openapi.json").body);
@@ -110,7 +87,7 @@ fn a_client_that_is_made_from_the_description_works() {
     maker.args(["generate", "--meta", "none", "--path"]).arg(description);
     let package = made.join("flowloom_client");
     output(maker.arg("--config").arg(config).arg("--output-path").arg(package));
-    let script = root().join("tests/clients/generated.py");
+    let script = root().join("tests/clients/http/generated.py");
     let base = format!("http://{}", server.address);
     let said = output(Command::new(python.join("python")).args(["-W", "error"]).arg(script).arg(made).arg(base));
     assert_eq!(said, "ok\n");
@@ -121,7 +98,7 @@ const CASES: usize = 6000;
 
 #[test]
 fn schemathesis_finds_nothing() {
-    let Some(clients) = clients() else { return };
+    let Some(clients) = clients("http") else { return };
     let place = place();
     let server = Serving::start(&place, &[]);
     let description = server.get("/openapi.json").json();
