@@ -275,6 +275,9 @@ pub(crate) struct SyncArgs {
     /// Only say what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Give them to a server in the place of the configured database; its key is read from FLOWLOOM_KEY
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
     /// Whose they are; those of `local` are everyone's
     #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
     pub(crate) user: String,

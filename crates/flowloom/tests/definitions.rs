@@ -230,9 +230,25 @@ fn a_folder_is_taken_over_as_a_whole() {
     assert_eq!(exit(&refused), 2);
     assert!(stderr(&refused).contains("Nothing was changed: 1 of 2 have errors"), "{}", stderr(&refused));
 
+    std::fs::remove_file(place.path("flows/bad.json")).expect("removed");
+    let address = format!("http://{}", server.address);
+    let elsewhere = Place::new("");
+    std::fs::create_dir_all(elsewhere.path("flows")).expect("a folder");
+    elsewhere.write("flows/b.json", &steps("b", "B {{input}}").to_string());
+    let folder = elsewhere.path("flows");
+    let folder = folder.to_str().expect("text");
+    let synced = elsewhere.json(&["sync", folder, "--server", &address]);
+    assert_eq!(synced, (0, json!({"created": ["b"], "updated": [], "unchanged": [], "deleted": []})));
+    assert_eq!(server.get("/api/v1/workflows/b").status, 200);
+    let nobody = elsewhere.run(&["sync", folder, "--server", "http://127.0.0.1:1"]);
+    assert!(exit(&nobody) == 1 && stderr(&nobody).contains("did not answer"), "{}", stderr(&nobody));
+    let refused = elsewhere.command(&["sync", folder, "--server", &address]).env("FLOWLOOM_KEY", "fl_no").output();
+    let refused = refused.expect("it runs");
+    assert!(exit(&refused) == 2 && stderr(&refused).contains("FL1502"), "{}", stderr(&refused));
+
     let items = json!({"items": [{"id": "c", "entry": "c.json", "files": {"c.json": steps("c", "C").to_string()}}]});
     let over_http = put(&server, "/api/v1/workflows?prune=true", &items);
-    assert_eq!(over_http.json(), json!({"created": ["c"], "updated": [], "unchanged": [], "deleted": ["a"]}));
+    assert_eq!(over_http.json(), json!({"created": ["c"], "updated": [], "unchanged": [], "deleted": ["a", "b"]}));
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct RunRow {
     pub workflow: Option<String>,
     /// Whose run it is.
     pub holder: String,
+    /// Under which key its conversation is kept, if it is a turn of one.
+    pub keep: Option<String>,
     /// Its status; a run that says `running` and has no living owner was interrupted.
     pub status: String,
     /// Whether a living process drives it.
@@ -47,6 +49,8 @@ pub struct RunFilter {
     pub name: Option<String>,
     /// Those of the definition with this id only, or of this name where it has none.
     pub workflow: Option<String>,
+    /// Turns of the conversation that is kept under this key only.
+    pub keep: Option<String>,
     /// Those of definitions in this format only.
     pub format: Option<String>,
     /// Those that were created before this one only.
@@ -57,12 +61,12 @@ pub struct RunFilter {
     pub offset: u32,
 }
 
-const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder, workflow";
+const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder, workflow, keep";
 
 /// What a [`RunFilter`] lets through.
 const FILTER: &str = "(holder = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
-                      and (id < $6 or $6 is null)";
+                      and (keep = $6 or $6 is null) and (id < $7 or $7 is null)";
 
 impl Store {
     /// Keeps a bundle for the run that is about to start; it is stored with the run's first event.
@@ -98,10 +102,10 @@ impl Store {
         if let Some(runs) = &self.runs {
             return Ok(runs.runs_of(filter).into_iter().map(|row| self.driven(row)).collect());
         }
-        let sql = format!("select {RUN_COLUMNS} from run where {FILTER} order by id desc limit $7 offset $8");
-        let RunFilter { holder, status, name, workflow, format, before, limit, offset } = filter;
+        let sql = format!("select {RUN_COLUMNS} from run where {FILTER} order by id desc limit $8 offset $9");
+        let RunFilter { holder, status, name, workflow, format, keep, before, limit, offset } = filter;
         let before = before.map(|id| id.to_string());
-        self.select_runs(&sql, params![holder, status, name, workflow, format, &before, *limit, *offset])
+        self.select_runs(&sql, params![holder, status, name, workflow, format, keep, &before, *limit, *offset])
     }
 
     /// How many runs a filter lets through, whatever its `limit` and `offset`.
@@ -110,10 +114,10 @@ impl Store {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
             return Ok(runs.runs_of(&all).len() as u64);
         }
-        let RunFilter { holder, status, name, workflow, format, before, .. } = filter;
+        let RunFilter { holder, status, name, workflow, format, keep, before, .. } = filter;
         let before = before.map(|id| id.to_string());
         let sql = format!("select count(*) from run where {FILTER}");
-        let params = params![holder, status, name, workflow, format, &before];
+        let params = params![holder, status, name, workflow, format, keep, &before];
         Ok(self.read_with(|db| db.first(&sql, params, |row| row.count(0)))?.unwrap_or_default())
     }
 
@@ -198,6 +202,7 @@ impl Store {
             name: row.get(4)?,
             workflow: row.get(8)?,
             holder: row.get(7)?,
+            keep: row.get(9)?,
             status: row.get(5)?,
             is_driven,
         }))

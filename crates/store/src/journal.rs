@@ -17,7 +17,7 @@ use crate::Store;
 use crate::db::{Connection, Error, Row, params};
 use crate::memory::MemoryRuns;
 use crate::orphans::is_progress;
-use crate::owner::owned;
+use crate::owner::{Owner, owned};
 use crate::rows::{self, Stored};
 
 impl Journal for Store {
@@ -89,7 +89,7 @@ impl Journal for Store {
             Event::RunCreated(created) => self.bundles().remove(&created.bundle).map(|text| (created.bundle, text)),
             _ => None,
         });
-        let batch = Batch { lease, records, rows, bundle, owner: self.owner.name().to_owned() };
+        let batch = Batch { lease, records, rows, bundle, owner: self.owner.clone() };
         let is_over = batch.records.iter().any(|record| matches!(record.event, Event::RunFinished { .. }));
         let appended = self.writer.append(Box::new(move |connection| batch.write(connection)));
         if is_over && matches!(appended, Append::Done(Ok(()))) {
@@ -177,7 +177,7 @@ struct Batch {
     records: Vec<Arc<Record>>,
     rows: Vec<Stored>,
     bundle: Option<(Hash, Arc<str>)>,
-    owner: String,
+    owner: Arc<Owner>,
 }
 
 impl Batch {
@@ -203,13 +203,34 @@ impl Batch {
     }
 
     fn create(&self, connection: &Connection, record: &Record, created: &RunCreated) -> Result<(), Error> {
-        let sql = "insert into run (id, epoch, owner, created_at, format, name, status, holder, bundle, workflow) \
-                   values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9)";
+        let RunCreated { name, owner: holder, workflow, keep, .. } = created;
+        if let Some(keep) = keep {
+            self.take_turn(connection, holder, keep)?;
+        }
+        let sql = "insert into run (id, epoch, owner, created_at, format, name, status, holder, bundle, workflow, keep) \
+                   values ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9, $10)";
         let (id, bundle) = (record.run.to_string(), created.bundle.to_string());
-        let (epoch, format) = (self.lease.epoch, created.format.name());
-        let RunCreated { name, owner: holder, workflow, .. } = created;
-        let params = params![&id, epoch, &self.owner, record.at, format, name, holder, &bundle, workflow];
+        let (epoch, owner, format) = (self.lease.epoch, self.owner.name(), created.format.name());
+        let params = params![&id, epoch, owner, record.at, format, name, holder, &bundle, workflow, keep];
         connection.put(sql, params)
+    }
+
+    /// Refuses a second turn of a conversation while a living process drives one. One that waits for a person is none.
+    fn take_turn(&self, connection: &Connection, holder: &str, keep: &str) -> Result<(), Error> {
+        connection.one_at_a_time("turns")?;
+        let sql = "select id, owner from run where holder = $1 and keep = $2 and finished_at is null \
+                   and status in ('queued', 'running') and owner is not null";
+        let others = connection.query(sql, params![holder, keep], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let living = self.owner.living(connection)?;
+        let driven =
+            |(id, owner): (String, String)| RunId::parse(&id).filter(|run| self.owner.drives(&owner, *run, &living));
+        match others.into_iter().find_map(driven) {
+            None => Ok(()),
+            Some(run) => {
+                let message = format!("the conversation has a turn under way, the run {run}; wait for its end");
+                Err(StepError::new(Code::RunOwned, message).into())
+            }
+        }
     }
 
     /// The run, if the lease holds; it cannot be taken away before the commit.
@@ -218,7 +239,7 @@ impl Batch {
         let run = self.lease.run.to_string();
         let read =
             |row: &Row<'_>| Ok(Own { number: row.get(0)?, holder: row.get(1)?, is_fruitless: row.count(2)? > 0 });
-        let found = connection.first_for_update(sql, params![&run, self.lease.epoch, &self.owner], read)?;
+        let found = connection.first_for_update(sql, params![&run, self.lease.epoch, self.owner.name()], read)?;
         found.ok_or_else(|| lost().into())
     }
 }

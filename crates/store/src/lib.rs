@@ -110,7 +110,7 @@ pub struct Store {
     folder: PathBuf,
     writer: Writer,
     readers: Readers,
-    owner: Owner,
+    owner: Arc<Owner>,
     mailboxes: Arc<Mailboxes>,
     /// The runs, if they are not in the database.
     runs: Option<MemoryRuns>,
@@ -166,7 +166,7 @@ impl Store {
             folder: folder.to_owned(),
             writer,
             readers: Readers::new(source.clone()),
-            owner,
+            owner: Arc::new(owner),
             runs,
             mailboxes: Arc::new(Mailboxes::new(source)),
             bundles: Mutex::default(),

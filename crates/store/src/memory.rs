@@ -106,6 +106,7 @@ impl MemoryRuns {
                 && is(&filter.name, &row.name)
                 && is(&filter.workflow, workflow)
                 && is(&filter.format, &row.format)
+                && (filter.keep.is_none() || filter.keep == row.keep)
         });
         rows.skip(filter.offset as usize).take(filter.limit as usize).cloned().collect()
     }
@@ -128,6 +129,7 @@ fn row(record: &Record, created: &RunCreated) -> RunRow {
         name: created.name.clone(),
         workflow: created.workflow.clone(),
         holder: created.owner.clone(),
+        keep: created.keep.clone(),
         status: "queued".to_owned(),
         is_driven: false,
     }

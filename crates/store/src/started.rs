@@ -41,4 +41,13 @@ impl Store {
             _ => Started::Other,
         })
     }
+    /// Notes that the call that took `key` went on with `run`, which was there before.
+    pub async fn started_as(&self, (holder, key): (&str, &str), run: RunId) -> Result<(), StepError> {
+        let (holder, key) = (holder.to_owned(), key.to_owned());
+        let note = move |connection: &Connection| {
+            let sql = "update started set run = $1 where holder = $2 and key = $3";
+            connection.put(sql, params![&run.to_string(), &holder, &key])
+        };
+        self.writer.submit(Box::new(note)).await
+    }
 }

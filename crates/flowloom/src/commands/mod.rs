@@ -9,6 +9,7 @@ mod graph;
 mod keep;
 mod keys;
 mod models;
+mod remote;
 mod resume;
 mod run;
 mod runs;

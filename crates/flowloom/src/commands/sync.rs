@@ -1,11 +1,14 @@
-//! `flowloom sync DIR`: the workflows of a folder as the database has them, set in one transaction.
+//! `flowloom sync DIR`: the workflows of a folder as the database, or a server, has them, set in one transaction.
 
+use flowloom_store::SHARED;
+use reqwest::Method;
 use serde_json::json;
 
+use super::remote;
 use crate::app::App;
 use crate::cli::{Global, SyncArgs};
 use crate::config::Config;
-use crate::definitions::sync::{self, Synced};
+use crate::definitions::sync::{self, Item, Synced};
 use crate::failure::{Failure, Outcome};
 use crate::source::{self, Reading};
 
@@ -20,17 +23,36 @@ pub(crate) async fn sync(global: &Global, arguments: SyncArgs) -> Outcome {
         eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + items.len());
         return Ok(2);
     }
-    let app = App::open(config)?;
-    let planned = sync::plan(&app, &arguments.user, items, arguments.prune)?.map_err(|problems| {
-        let messages: Vec<&str> = problems.iter().filter_map(|problem| problem["message"].as_str()).collect();
-        Failure::usage(messages.join("; "))
-    })?;
-    let synced = sync::apply(&app, planned, arguments.dry_run).await?;
+    let synced = match &arguments.server {
+        Some(server) => put(server, &arguments, items).await?,
+        None => keep(config, &arguments, items).await?,
+    };
     match global.json {
         true => println!("{:#}", json!(synced)),
         false => tell(&synced, arguments.dry_run),
     }
     Ok(0)
+}
+
+/// Puts them into the configured database.
+async fn keep(config: Config, arguments: &SyncArgs, items: Vec<Item>) -> Result<Synced, Failure> {
+    let app = App::open(config)?;
+    let planned = sync::plan(&app, &arguments.user, items, arguments.prune)?.map_err(|problems| {
+        let messages: Vec<&str> = problems.iter().filter_map(|problem| problem["message"].as_str()).collect();
+        Failure::usage(messages.join("; "))
+    })?;
+    Ok(sync::apply(&app, planned, arguments.dry_run).await?)
+}
+
+/// Gives them to a server.
+async fn put(server: &str, arguments: &SyncArgs, items: Vec<Item>) -> Result<Synced, Failure> {
+    let is = |flag: bool| if flag { "true" } else { "false" };
+    let mut query = vec![("prune", is(arguments.prune)), ("dry_run", is(arguments.dry_run))];
+    // A key that belongs to a user says whose they are.
+    if arguments.user != SHARED {
+        query.push(("user", &arguments.user));
+    }
+    remote::call(server, (Method::PUT, "/api/v1/workflows"), &query, &json!({"items": items})).await
 }
 
 fn tell(synced: &Synced, is_dry: bool) {

@@ -41,7 +41,11 @@ async fn answer(server: Arc<Server>, request: Request, next: Next) -> Response {
         Err(problem) => problem.into_response(),
         Ok(()) => match listed.as_ref().and_then(|_| cors::preflight(&parts)) {
             Some(answer) => answer,
-            None => next.run(Request::from_parts(parts, body)).await,
+            None => {
+                let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.clone());
+                let answer = next.run(Request::from_parts(parts, body)).await;
+                server.streams.bind(key, answer)
+            }
         },
     };
     let headers = answer.headers_mut();

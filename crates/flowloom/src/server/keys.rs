@@ -89,6 +89,8 @@ pub(super) fn hash(secret: &str) -> String {
 pub(crate) struct Caller {
     /// The user on whose behalf the call is made; `None` for a key that may act for any.
     pub(crate) user: Option<String>,
+    /// The id of the key.
+    pub(super) key: Option<Arc<str>>,
     scopes: Vec<Scope>,
 }
 
@@ -139,8 +141,9 @@ impl FromRequestParts<Arc<Server>> for Caller {
             // What is compared is a hash of 244 random bits, looked up by an index: its time says nothing of the key.
             Some(secret) => match server.app.store.key(&hash(secret))? {
                 Some(row) => {
+                    let key = Some(row.id.as_str().into());
                     server.rates.take(Who::Key(row.id))?;
-                    Ok(Caller { user: row.holder, scopes: Scope::parse(&row.scopes)? })
+                    Ok(Caller { user: row.holder, key, scopes: Scope::parse(&row.scopes)? })
                 }
                 // Who has no good key is counted by address, so that nobody tries many.
                 None => {
@@ -151,7 +154,7 @@ impl FromRequestParts<Arc<Server>> for Caller {
             None => {
                 peer.map_or(Ok(()), |peer| server.rates.take(peer))?;
                 match server.is_open {
-                    true => Ok(Caller { user: None, scopes: vec![Scope::Admin] }),
+                    true => Ok(Caller { user: None, key: None, scopes: vec![Scope::Admin] }),
                     false => Err(Problem::new(Code::KeyMissing, "give a key: Authorization: Bearer fl_…")),
                 }
             }

@@ -18,6 +18,7 @@ mod models;
 mod params;
 mod problem;
 mod rate;
+mod revoked;
 mod run;
 mod runs;
 pub(crate) mod schedules;
@@ -61,6 +62,7 @@ use keys::Scope;
 use live::Live;
 use problem::{Answer, Problem};
 use rate::Rates;
+use revoked::Streams;
 use takeup::TakeUp;
 use threads::Busy;
 
@@ -99,6 +101,8 @@ pub(crate) struct Server {
     /// Whether calls without a key are taken: there are no keys, and only this machine can call.
     pub(crate) is_open: bool,
     pub(crate) rates: Rates,
+    /// Streams that were opened with a key.
+    streams: Streams,
     /// Origins of other sites whose pages may call.
     cors: Vec<String>,
     hosts: Vec<String>,
@@ -168,6 +172,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         busy: Busy::default(),
         is_open: !has_keys,
         rates: Rates::new(settings.rate(is_local)),
+        streams: Streams::default(),
         cors: settings.cors.clone(),
         hosts,
         scopes: describe::scopes(&openapi),
@@ -218,6 +223,7 @@ async fn keepers(server: &Arc<Server>, told: &CancellationToken) -> Result<TaskT
     keepers.spawn(take_up.keep_looking(told.clone()));
     keepers.spawn(sweep::keep_sweeping(server.clone(), told.clone()));
     keepers.spawn(schedules::keep_time(server.clone(), told.clone()));
+    keepers.spawn(revoked::keep_looking(server.clone(), told.clone()));
     keepers.close();
     Ok(keepers)
 }

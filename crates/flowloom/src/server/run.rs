@@ -51,7 +51,7 @@ pub(super) async fn answer(
     let mut ended = None;
     if let Some(seconds) = waiting.wait.filter(|seconds| *seconds > 0.0) {
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(WAIT).min(WAIT);
-        ended = waited(server, id, ending, time).await;
+        ended = waited(server, id, ending.clone(), time).await;
     }
     let (status, shown) = match ended {
         Some(ended) => {
@@ -60,8 +60,7 @@ pub(super) async fn answer(
             (outcome.state.status, shown(id, &ended.plan, &outcome.state, &outcome.env))
         }
         None => {
-            // What is acknowledged is stored.
-            server.live.begun(id).await;
+            stored(server, id, ending).await?;
             let opened = server.app.open_id(id).await?;
             let (state, shown) = summary(server, &opened).await?;
             (state.status, shown)
@@ -70,6 +69,18 @@ pub(super) async fn answer(
     let status = StatusCode::from_u16(status.row().http_status).unwrap_or(StatusCode::OK);
     let location = [(header::LOCATION, format!("/api/v1/runs/{id}"))];
     Ok((status, location, Json(shown)).into_response())
+}
+
+/// Waits until a run that was started just now is in the journal: what is acknowledged is stored. Says why it is not, if so.
+pub(super) async fn stored(server: &Server, id: RunId, ending: Option<Ending>) -> Answer<()> {
+    server.live.begun(id).await;
+    let Some(ending) = ending else { return Ok(()) };
+    if server.app.store.run(id)?.is_none()
+        && let Some(ended) = ending.wait().await
+    {
+        ended.outcome.broken.clone().map_or(Ok(()), Err)?;
+    }
+    Ok(())
 }
 
 /// Waits until a run is no longer driven, wherever that is; where it stands then, if it was driven here. If it takes longer

@@ -103,6 +103,7 @@ pub(crate) async fn list(
         name: filter.name,
         workflow: filter.workflow,
         format: filter.format,
+        keep: None,
         before,
         limit: limit + 1,
         offset: 0,

@@ -129,6 +129,13 @@ impl Call<'_> {
         }
     }
 
+    /// Binds the call's Idempotency-Key to a run that was there before, so that what the call says to it is said once.
+    pub(super) async fn is_for(&self, run: RunId) -> Answer<()> {
+        let Some(key) = self.headers.get("idempotency-key") else { return Ok(()) };
+        let key = key.to_str().unwrap_or_default();
+        Ok(self.server.app.store.started_as((&self.owner, key), run).await?)
+    }
+
     /// The definition that is meant.
     pub(super) async fn definition(&self, id: &str) -> Answer<Arc<Definition>> {
         if let Some(at_hand) = self.server.catalog.at_hand(id) {

@@ -30,7 +30,7 @@ use super::definitions::Whose;
 use super::keys::{Caller, Scope};
 use super::live::Begun;
 use super::problem::{Answer, Document, Problem};
-use super::run::{Waiting, answer};
+use super::run::{Waiting, answer, stored};
 use super::start::{Call, Starting, admit};
 use super::tell::go_on;
 use crate::definitions::is_id;
@@ -41,9 +41,6 @@ const USUAL: &str = "default";
 
 /// What stands between a workflow and a thread in a key; no id has it.
 const BETWEEN: char = '\u{1}';
-
-/// Waiting runs of a workflow that are looked at for one of a thread.
-const LOOKED_AT: u32 = 1000;
 
 /// Under which key a thread is kept.
 fn key_of(workflow: &str, thread: &str) -> String {
@@ -247,8 +244,11 @@ pub(crate) async fn say(
             return Err(Problem::new(Code::RequestInvalid, message));
         }
         let turn = Turn::begin(&server, &call.owner, &key).await?;
-        let run = match asked(&server, &call.owner, &workflow, &key).await? {
-            Some(run) => reply(&server, run, &message.message, &call.owner).await?,
+        let run = match asked(&server, &call.owner, &key).await? {
+            Some(run) => {
+                call.is_for(run).await?;
+                reply(&server, run, &message.message, &call.owner).await?
+            }
             None => {
                 let before = said(&server, &call.owner, &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
                 let inputs = Value::map([("messages", before), ("message", message.message.as_str().into())]);
@@ -257,30 +257,27 @@ pub(crate) async fn say(
             }
         };
         turn.follow(run.id);
+        stored(&server, run.id, run.ending.clone()).await?;
         Ok(run)
     });
     answer(&server, run.await?, waiting, &headers).await
 }
 
 /// The run of a thread that waits for a person.
-async fn asked(server: &Arc<Server>, owner: &str, workflow: &str, key: &str) -> Answer<Option<RunId>> {
+async fn asked(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Option<RunId>> {
     let filter = RunFilter {
         holder: Some(owner.to_owned()),
-        workflow: Some(workflow.to_owned()),
+        keep: Some(key.to_owned()),
         status: Some(Status::Waiting.name().to_owned()),
-        limit: LOOKED_AT,
+        limit: 1,
         ..RunFilter::default()
     };
     let shared = server.clone();
     let rows = super::blocking(move || shared.app.store.runs_of(&filter)).await??;
-    for row in rows {
-        let state = server.app.open_id(row.id).await?.state();
-        let keeps = state.created.as_ref().and_then(|created| created.keep.as_deref());
-        if keeps == Some(key) && state.steps().iter().any(|step| step.question.is_some()) {
-            return Ok(Some(row.id));
-        }
-    }
-    Ok(None)
+    let Some(row) = rows.first() else { return Ok(None) };
+    // One that waits for a time is no question.
+    let state = server.app.open_id(row.id).await?.state();
+    Ok(state.steps().iter().any(|step| step.question.is_some()).then_some(row.id))
 }
 
 async fn reply(server: &Arc<Server>, run: RunId, text: &str, by: &str) -> Answer<Begun> {

@@ -6,6 +6,7 @@ pub(crate) mod folder;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -21,6 +22,9 @@ use crate::definitions::{self, Content};
 use crate::mcp::Offered;
 use crate::source::{self, Reading, Source};
 use folder::{Stamp, stamp};
+
+/// How long a kept definition is started without looking whether a new file of the folder has its id.
+const LISTED: Duration = Duration::from_secs(1);
 
 /// Kept definitions that stay compiled at most.
 const KEPT: usize = 1024;
@@ -112,6 +116,8 @@ pub(crate) struct Catalog {
     root: PathBuf,
     app: Arc<App>,
     files: Mutex<BTreeMap<PathBuf, Arc<Definition>>>,
+    /// When all of the folder was read last.
+    listed: Mutex<Option<Instant>>,
     /// By holder and id.
     kept: Mutex<BTreeMap<(String, String), Arc<Definition>>>,
 }
@@ -122,7 +128,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Catalog {
     pub(crate) fn new(root: PathBuf, app: Arc<App>) -> Catalog {
-        Catalog { root, app, files: Mutex::default(), kept: Mutex::default() }
+        Catalog { root, app, files: Mutex::default(), listed: Mutex::default(), kept: Mutex::default() }
     }
 
     /// Every definition that `holder` can run, in the order of their ids. Reads the folder.
@@ -139,11 +145,15 @@ impl Catalog {
 
     /// The definition called `id` for `holder`.
     pub(crate) fn find(&self, holder: &str, id: &str) -> Result<Option<Arc<Definition>>, StepError> {
-        if let Some(file) = self.file(id) {
-            return Ok(Some(file));
+        let is_listed = locked(&self.listed).is_some_and(|at| at.elapsed() < LISTED);
+        let file = if is_listed { self.known_file(id) } else { self.file(id) };
+        if file.is_some() {
+            return Ok(file);
         }
         match definitions::find(&self.app.store, holder, Kind::Workflow, id)? {
             Some(row) => self.keep(row),
+            // It may have been put there since.
+            None if is_listed => Ok(self.file(id)),
             None => Ok(None),
         }
     }
@@ -196,7 +206,9 @@ impl Catalog {
     }
 
     fn in_folder(&self) -> Vec<Arc<Definition>> {
-        folder::files(&self.root).iter().filter_map(|file| self.read(file)).collect()
+        let found = folder::files(&self.root).iter().filter_map(|file| self.read(file)).collect();
+        *locked(&self.listed) = Some(Instant::now());
+        found
     }
 
     /// Compiles a file, unless that was done since it changed; `None` if it is no definition.

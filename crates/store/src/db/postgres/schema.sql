@@ -13,12 +13,15 @@ create table run (
     holder text collate "C" not null,
     bundle text collate "C" not null,
     workflow text collate "C",
+    keep text collate "C",
     fruitless bigint not null default 0
 );
 
 create index run_holder on run (holder, id);
 
 create index run_workflow on run (coalesce(workflow, name), id);
+
+create index run_turn on run (holder, keep) where keep is not null and finished_at is null;
 
 create index run_running on run (owner, id) where status = 'running';
 
