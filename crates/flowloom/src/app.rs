@@ -27,7 +27,8 @@ use flowloom_tools::{
 
 use crate::bundle::Bundle;
 use crate::config::{Agent, Config, Function};
-use crate::mcp::{Offered, Servers};
+use crate::flows;
+use crate::mcp::{Declared, Servers};
 use crate::source::{self, Reading};
 use crate::workflows::{self, Host};
 
@@ -107,6 +108,9 @@ impl App {
         for (name, mcp) in &bundle.mcp {
             registry = registry.with_server(self.servers.get(name, mcp));
         }
+        for id in bundle.flows.iter().flat_map(BTreeMap::keys) {
+            registry = registry.with_function(&flows::function(id), workflows::of_flow(host, id));
+        }
         for (id, function) in &bundle.functions {
             registry = registry.with_function(id, self.function(id, function, host)?);
         }
@@ -169,7 +173,8 @@ impl App {
             files,
             functions: self.config.functions.clone(),
             mcp: self.config.mcp.clone(),
-            offered: Offered::new(),
+            offered: Declared::new(),
+            flows: None,
             agents: self.config.agents.clone(),
             model: self.config.default_model.value.clone(),
             aliases: self.config.aliases.clone(),

@@ -10,7 +10,8 @@ use flowloom_formats::Sources;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Agent, Function, Mcp, Tools};
-use crate::mcp::{self, Offered};
+use crate::flows::{self, Flows};
+use crate::mcp::{self, Declared, Offered};
 
 /// The content of a bundle, stored as JSON under its hash.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,7 +29,10 @@ pub(crate) struct Bundle {
     pub(crate) mcp: BTreeMap<String, Mcp>,
     /// What they said they have, where the definition offers it to a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) offered: Offered,
+    pub(crate) offered: Declared,
+    /// The workflows that an agent is offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) flows: Option<Flows>,
     /// What agents may call.
     pub(crate) agents: BTreeMap<String, Agent>,
     /// The model of steps that name none.
@@ -52,6 +56,11 @@ impl Bundle {
             .map_err(|error| StepError::new(Code::StoreCorrupt, format!("the bundle is damaged: {error}")))
     }
 
+    /// The same with what models are offered.
+    pub(crate) fn offering(self, offered: &Offered) -> Bundle {
+        Bundle { offered: offered.servers.clone(), flows: offered.flows.clone(), ..self }
+    }
+
     /// The text that is stored; the same bundle always gives the same text.
     pub(crate) fn text(&self) -> Result<String, StepError> {
         serde_json::to_string(self).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))
@@ -66,6 +75,7 @@ impl Bundle {
             configured,
             helpers: Function::helpers(&self.functions),
             servers: mcp::described(&self.mcp, &self.offered),
+            flows: self.flows.as_ref().map(flows::described),
             is_lenient: self.lenient,
             tools: self.tools.host(),
             agent_folders: self.agent_folders.clone(),

@@ -12,6 +12,7 @@ mod config;
 mod definitions;
 mod draw;
 mod failure;
+mod flows;
 mod inputs;
 mod log;
 mod mcp;

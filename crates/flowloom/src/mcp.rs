@@ -15,15 +15,25 @@ use flowloom_tools::secrets::read_text;
 use flowloom_tools::{McpConfig, McpServer, Secrets};
 
 use crate::config::{Config, Mcp, NeedsApproval};
+use crate::flows::Flows;
 
-/// What servers said they have, by their names.
-pub(crate) type Offered = BTreeMap<String, Vec<ToolDeclaration>>;
+/// What models are offered that no definition has in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Offered {
+    /// What servers said they have, by their names.
+    pub(crate) servers: Declared,
+    /// The workflows of an agent; `None` for what is no agent, and before they were looked for.
+    pub(crate) flows: Option<Flows>,
+}
+
+/// Tools by the names of their servers.
+pub(crate) type Declared = BTreeMap<String, Vec<ToolDeclaration>>;
 
 /// What a server gets of the program's own environment.
 const INHERITED: [&str; 2] = ["PATH", "HOME"];
 
 /// Namespaces of functions that exist already.
-const TAKEN: [&str; 5] = ["agent", "human", "memory", "tool", "workflow"];
+const TAKEN: [&str; 6] = ["agent", "flow", "human", "memory", "tool", "workflow"];
 
 /// The servers that this program has used, which end with it.
 pub(crate) struct Servers {
@@ -70,11 +80,11 @@ impl Servers {
 
     /// Asks servers for their tools.
     pub(crate) async fn offered(&self, config: &Config, names: &[String]) -> Result<Offered, StepError> {
-        let mut offered = Offered::new();
+        let mut servers = Declared::new();
         for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {
-            offered.insert(name.clone(), self.ask(name, mcp).await?);
+            servers.insert(name.clone(), self.ask(name, mcp).await?);
         }
-        Ok(offered)
+        Ok(Offered { servers, flows: None })
     }
 
     fn config(&self, mcp: &Mcp) -> McpConfig {
@@ -103,7 +113,7 @@ impl Drop for Servers {
 }
 
 /// Servers as definitions are compiled with them.
-pub(crate) fn described(mcp: &BTreeMap<String, Mcp>, offered: &Offered) -> Vec<ToolServer> {
+pub(crate) fn described(mcp: &BTreeMap<String, Mcp>, offered: &Declared) -> Vec<ToolServer> {
     let approval = |mcp: &Mcp| match &mcp.needs_approval {
         Some(NeedsApproval::All(true)) => Approval::Always,
         Some(NeedsApproval::Tools(tools)) => Approval::Of(tools.clone()),

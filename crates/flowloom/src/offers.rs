@@ -44,15 +44,18 @@ pub(crate) struct Offer {
 /// What `holder` can call, in the order of the ids: every definition without errors, but for flows that are switched off.
 /// Two may have the same name; see [`distinct`]. Reads the folder.
 pub(crate) fn offers(catalog: &Catalog, holder: &str) -> Result<Vec<Offer>, StepError> {
-    let mut offers = Vec::new();
+    Ok(definitions(catalog, holder)?.iter().filter_map(|definition| offer(definition)).collect())
+}
+
+/// The definitions that are offered.
+pub(crate) fn definitions(catalog: &Catalog, holder: &str) -> Result<Vec<Arc<Definition>>, StepError> {
+    let mut found = Vec::new();
     for definition in catalog.list(holder)? {
-        if let Some(offer) = offer(&definition)
-            && is_active(catalog, &definition)?
-        {
-            offers.push(offer);
+        if !definition.is_refused && is_active(catalog, &definition)? {
+            found.push(definition);
         }
     }
-    Ok(offers)
+    Ok(found)
 }
 
 /// A definition as a tool; `None` if it has errors.
@@ -89,7 +92,7 @@ fn is_active(catalog: &Catalog, definition: &Definition) -> Result<bool, StepErr
 
 impl Offer {
     /// The workflow called `id` as a tool.
-    fn of(id: &str, plan: Arc<Plan>) -> Offer {
+    pub(crate) fn of(id: &str, plan: Arc<Plan>) -> Offer {
         let own = (plan.format == Format::Flow).then(|| flow::tool(&plan, id));
         let (name, description) = match own {
             Some(own) => (own.name, own.description),

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::config::{Agent, Config, Function};
 use crate::failure::Failure;
+use crate::flows;
 use crate::mcp::{self, Offered, Servers};
 
 /// A definition file with what compiling it said.
@@ -64,7 +65,7 @@ pub(crate) async fn load_to_run(path: &Path, reading: &Reading<'_>, servers: &Se
 
 /// Reads and compiles a file. Nothing is started for it.
 pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
-    load_with(path, reading, Offered::new())
+    load_with(path, reading, Offered::default())
 }
 
 /// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
@@ -107,7 +108,8 @@ pub(crate) fn sources(reading: &Reading<'_>, offered: &Offered) -> Sources {
         functions: functions.clone(),
         configured: functions,
         helpers: Function::helpers(&config.functions),
-        servers: mcp::described(&config.mcp, offered),
+        servers: mcp::described(&config.mcp, &offered.servers),
+        flows: offered.flows.as_ref().map(flows::described),
         is_lenient: reading.lenient,
         tools: config.tools.host(),
         agent_folders: Agent::folders(&config.agents, &config.base()),

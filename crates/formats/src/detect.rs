@@ -32,7 +32,7 @@ pub(crate) fn detect(file: &str, text: &str, problems: &mut Problems) -> Option<
         let message = "this is JSON, but none of the formats that are known";
         problems.error(Code::UnknownFormat, span, message).help = Some(
             "a flow has \"steps\" with \"type\"; a step list has \"steps\" with \"functionId\"; a pipeline has \
-             \"nodes\" with \"block_id\"; a graph has \"nodes\" with \"nodeType\"; Markdown workflows end in .mdx or \
+             \"nodes\" with \"block_id\"; a graph has \"nodes\" with \"nodeType\"; an agent has a \"systemPrompt\"; Markdown workflows end in .mdx or \
              .md; or name the format with --as"
                 .into(),
         );
@@ -60,6 +60,9 @@ fn by_shape(node: &Node) -> Option<Format> {
     }
     if has("steps", &["type", "config"]) || node.get("active").is_some() {
         return Some(Format::Flow);
+    }
+    if node.get("steps").is_none() && (node.get("systemPrompt").is_some() || node.get("system_prompt").is_some()) {
+        return Some(Format::Agent);
     }
     // A flow's only required key is `steps`; an empty list of steps is a flow that does nothing.
     node.get("steps").map(|_| Format::Flow)

@@ -3,6 +3,8 @@
 //! Pure: no I/O, no clock. What a definition refers to comes in [`Sources`]; what is missing goes back in
 //! [`Compiled::needs`], for the program to load before it compiles again.
 
+pub mod agent;
+mod conversation;
 mod detect;
 pub mod flow;
 pub mod graph;
@@ -42,6 +44,8 @@ pub struct Sources {
     pub helpers: BTreeMap<String, Value>,
     /// Servers whose tools are functions too.
     pub servers: Vec<ToolServer>,
+    /// Workflows that agents may use as tools; `None` if it is not known which there are.
+    pub flows: Option<Vec<agent::OfferedFlow>>,
     /// Whether a graph's edges that lead nowhere are left out with a warning.
     pub is_lenient: bool,
     /// The server that the HTTP tools of a graph's agents are on.
@@ -92,6 +96,7 @@ pub fn beside(format: Format) -> &'static [&'static str] {
     match format {
         Format::Pipeline => &["blocks/*.json"],
         Format::Graph => &["agents/*/jsonSchema.json", "agents/*/systemPrompt.md"],
+        Format::Agent => &["tools/*.json"],
         Format::Flow | Format::Steps | Format::Markdown => &[],
     }
 }
@@ -121,6 +126,7 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
         Format::Pipeline => pipeline::compile(source, sources, &mut problems, &mut needs),
         Format::Graph => graph::compile(source, sources, &mut problems, &mut needs),
         Format::Markdown => markdown::compile(source, sources, &mut problems, &mut needs),
+        Format::Agent => agent::compile(source, sources, &mut problems, &mut needs),
     };
     let plan = plan.filter(|_| !problems.has_errors());
     let asks = plan.as_ref().map(|plan| sources.asks(plan)).unwrap_or_default();
@@ -135,5 +141,6 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
         Format::Graph => graph::present(plan, state, env),
         Format::Markdown => markdown::present(plan, state, env),
         Format::Flow => flow::present(plan, state),
+        Format::Agent => agent::present(plan, state, env),
     }
 }

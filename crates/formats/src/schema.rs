@@ -9,6 +9,7 @@ pub fn schema(format: Format) -> &'static str {
         Format::Steps => include_str!("steps/schema.json"),
         Format::Pipeline => include_str!("pipeline/schema.json"),
         Format::Graph => include_str!("graph/schema.json"),
+        Format::Agent => include_str!("agent/schema.json"),
         Format::Markdown => include_str!("markdown/frontmatter.schema.json"),
     }
 }

@@ -75,7 +75,9 @@ impl Sources {
     pub(crate) fn asks(&self, plan: &Plan) -> Vec<String> {
         let mut functions: Vec<&str> = Vec::new();
         match (plan.format, &plan.root.kind) {
-            (Format::Markdown, _) => functions.extend(plan.functions.iter().map(|(function, _)| &**function)),
+            (Format::Markdown | Format::Agent, _) => {
+                functions.extend(plan.functions.iter().map(|(function, _)| &**function))
+            }
             (_, Kind::Machine(machine)) => {
                 let turns = machine.nodes.iter().filter_map(|node| match &node.kind {
                     Kind::Turn(turn) => Some(&turn.tools),

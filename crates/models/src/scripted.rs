@@ -134,6 +134,7 @@ mod tests {
             owner: "local".into(),
             agent: None,
             depth: 0,
+            purse: None,
             deltas: Arc::new(Nowhere),
         };
         let request = GenerateRequest {

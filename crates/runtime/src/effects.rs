@@ -5,16 +5,17 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hasher;
 use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::id::RunId;
+use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::{
-    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, ScrapeRequest, ScriptRequest,
+    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, ScrapeRequest, ScriptRequest, Usage,
 };
 use flowloom_core::value::Value;
 
@@ -39,6 +40,8 @@ pub struct Context {
     pub agent: Option<Arc<str>>,
     /// Workflows around this one.
     pub depth: u32,
+    /// What workflows that a function runs may spend; `None` for effects that run none.
+    pub purse: Option<Arc<Purse>>,
     /// Takes text as it arrives.
     pub deltas: Arc<dyn Deltas>,
 }
@@ -49,6 +52,32 @@ impl Context {
         let mut hasher = Hasher::new();
         hasher.text(&self.run.to_string()).text(self.path.as_str()).number(u64::from(self.attempt));
         hasher.finish().to_string()
+    }
+}
+
+/// What a run has left for the workflows that a function of it runs, and what they have used of that.
+#[derive(Debug)]
+pub struct Purse {
+    /// The bounds of the run, with what it has spent taken off.
+    pub left: Limits,
+    used: Mutex<Option<Usage>>,
+}
+
+impl Purse {
+    /// A purse that nothing was taken out of yet.
+    pub fn new(left: Limits) -> Purse {
+        Purse { left, used: Mutex::default() }
+    }
+
+    /// Books what a workflow has used.
+    pub fn book(&self, usage: &Usage) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.get_or_insert_with(Usage::none).add(usage);
+    }
+
+    /// What was used; `None` if nothing was booked.
+    pub fn used(&self) -> Option<Usage> {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

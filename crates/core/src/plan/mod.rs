@@ -38,11 +38,14 @@ pub enum Format {
     Graph,
     /// Step lists (AgentOS).
     Steps,
+    /// Agents around flows (AnythingLLM): a model whose tools are workflows.
+    Agent,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 5] = [Format::Markdown, Format::Flow, Format::Pipeline, Format::Graph, Format::Steps];
+    pub const ALL: [Format; 6] =
+        [Format::Markdown, Format::Flow, Format::Pipeline, Format::Graph, Format::Steps, Format::Agent];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -52,6 +55,7 @@ impl Format {
             Format::Pipeline => "pipeline",
             Format::Graph => "graph",
             Format::Steps => "steps",
+            Format::Agent => "agent",
         }
     }
 

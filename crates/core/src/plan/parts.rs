@@ -189,8 +189,17 @@ pub struct Agent {
     pub generate: Generate,
     /// Tools it may use, with what each one does.
     pub tools: Vec<AgentTool>,
-    /// Rounds of tool calls at most; then the model must answer.
-    pub max_rounds: u32,
+    /// After how many calls the model must answer.
+    pub limit: CallLimit,
+}
+
+/// How often an agent may call tools before it must answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallLimit {
+    /// Answers that call tools, each of them as many as it wants.
+    Rounds(u32),
+    /// Calls.
+    Calls(u32),
 }
 
 /// A tool of an agent.
@@ -209,10 +218,24 @@ pub struct AgentTool {
 pub enum ToolEffect {
     /// Calls a function.
     Function(Arc<str>),
+    /// Runs the workflow with this id, which the function `flow::ID` does. Its output is `{text, is_final}`: what the
+    /// model is told, and whether that is the agent's answer already.
+    Flow(Arc<str>),
     /// Sends a request; its templates see the arguments as `arguments` and the run's owner as `owner`.
     Http(Box<HttpSpec>),
     /// Whoever runs the workflow does it: the run waits for the result.
     Client,
+}
+
+impl ToolEffect {
+    /// The function that is called, if that is what it does.
+    pub fn function(&self) -> Option<Arc<str>> {
+        match self {
+            ToolEffect::Function(function) => Some(function.clone()),
+            ToolEffect::Flow(id) => Some(format!("flow::{id}").into()),
+            ToolEffect::Http(_) | ToolEffect::Client => None,
+        }
+    }
 }
 
 /// One answer of a model with tools, in a conversation that other steps go on with.

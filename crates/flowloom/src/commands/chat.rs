@@ -19,12 +19,13 @@ use crate::bundle::Bundle;
 use crate::cli::{ChatArgs, Global, OutputArgs};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
+use crate::flows;
 use crate::source::{self, Reading};
 
 /// What a chat needs for each of its turns.
 struct Chat<'a> {
     global: &'a Global,
-    app: App,
+    app: Arc<App>,
     engine: Engine,
     plan: Arc<Plan>,
     bundle: Hash,
@@ -44,9 +45,14 @@ pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
         let message = format!("{} is no conversation; run it with flowloom run", arguments.file.display());
         return Err(Failure::usage(message));
     }
-    let app = App::open_with(config, servers)?;
+    let app = Arc::new(App::open_with(config, servers)?);
+    let source = flows::complete(&app, (&arguments.file, arguments.lenient), source, &arguments.user).await?;
+    let Some(plan) = source.compiled.plan.clone() else {
+        eprint!("{}", source::render(&source));
+        return Ok(refuse(global, &source));
+    };
     let bundle = app.bundle(&source.name, &source.files, plan.format)?;
-    let bundle = Bundle { lenient: arguments.lenient, offered: source.offered.clone(), ..bundle };
+    let bundle = Bundle { lenient: arguments.lenient, ..bundle }.offering(&source.offered);
     let chat = Chat {
         global,
         engine: app.engine(&bundle)?,

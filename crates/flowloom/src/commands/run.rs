@@ -15,7 +15,7 @@ use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::config::Config;
 use crate::failure::Outcome;
 use crate::source::{self, Reading, Source};
-use crate::{ask, inputs, out, progress, report};
+use crate::{ask, flows, inputs, out, progress, report};
 
 pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     let mut config = Config::load(global)?;
@@ -38,9 +38,14 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     if let Some(folder) = &arguments.out {
         out::prepare(folder)?;
     }
-    let app = App::open_with(config, servers)?;
+    let app = Arc::new(App::open_with(config, servers)?);
+    let source = flows::complete(&app, (&arguments.file, arguments.lenient), source, &arguments.user).await?;
+    let Some(plan) = source.compiled.plan.clone() else {
+        eprint!("{}", source::render(&source));
+        return Ok(refuse(global, &source));
+    };
     let bundle = app.bundle(&source.name, &source.files, plan.format)?;
-    let bundle = Bundle { lenient: arguments.lenient, offered: source.offered.clone(), ..bundle };
+    let bundle = Bundle { lenient: arguments.lenient, ..bundle }.offering(&source.offered);
     let engine = app.engine(&bundle)?;
     let plan = Arc::new(plan);
     let start = Start {

@@ -63,7 +63,7 @@ pub(crate) async fn keep_file(app: &App, holder: &str, file: &Path) -> Result<Re
     let source = source::load(file, &reading);
     let root = file.parent().unwrap_or(Path::new(""));
     let Some(item) = item(root, &source).filter(|_| source.compiled.plan.is_some()) else { return Ok(Err(source)) };
-    let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::new())?;
+    let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::default())?;
     if compiled.source.is_refused() {
         return Ok(Err(compiled.source));
     }
@@ -97,7 +97,7 @@ pub(crate) fn plan(
     let mut problems = Vec::new();
     for item in &items {
         item.content.check()?;
-        let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::new())?;
+        let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::default())?;
         if compiled.source.is_refused() {
             problems.extend(compiled.source.problems());
             continue;

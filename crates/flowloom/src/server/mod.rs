@@ -92,7 +92,7 @@ pub(crate) struct Options {
 /// What handlers share.
 pub(crate) struct Server {
     pub(crate) app: Arc<App>,
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: Arc<Catalog>,
     pub(crate) live: Arc<Live>,
     /// Held by everyone who follows a run, and so counts them.
     pub(crate) followers: Arc<()>,
@@ -166,7 +166,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
     let openapi = describe::complete(serde_json::to_value(openapi).unwrap_or_default());
     let server = Arc::new(Server {
-        catalog: Catalog::new(options.folder, app.clone()),
+        catalog: Arc::new(Catalog::new(options.folder, app.clone())),
         live: Live::new(options.max_runs, telemetry),
         followers: Arc::default(),
         busy: Busy::default(),

@@ -149,7 +149,7 @@ impl Call<'_> {
     /// Starts a run of a definition.
     pub(super) async fn begin(&self, definition: &Definition, starting: Starting, id: Option<RunId>) -> Answer<Begun> {
         let server = self.server;
-        let Some(prepared) = definition.ready(&server.catalog).await? else {
+        let Some(prepared) = definition.ready(&server.catalog, &self.owner).await? else {
             let message = format!("the workflow {} has errors", definition.id);
             return Err(Problem::new(Code::StepRefused, message).with_errors(definition.problems.clone()));
         };

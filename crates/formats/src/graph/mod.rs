@@ -9,6 +9,7 @@ mod present;
 mod rows;
 mod steps;
 mod tables;
+mod tools;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
@@ -39,6 +40,7 @@ pub const TIMEOUT_MS: u64 = 90_000;
 const THREAD: &str = "messages";
 
 pub(crate) use tables::is_table;
+pub(crate) use tools::ToolRecords;
 
 /// The folder beside a graph that has its agents.
 pub const AGENTS: &str = "agents/";

@@ -4,7 +4,6 @@ use flowloom_core::code::Code;
 use flowloom_core::expr::Expr;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Edge, Kind, Machine, Plan, Step};
-use flowloom_core::request::{Message, Role};
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
@@ -12,6 +11,7 @@ use flowloom_core::vars::Env;
 
 use super::{END, THREAD};
 use crate::Presented;
+use crate::conversation::{messages, said};
 
 /// The result of a run of a graph.
 pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
@@ -19,8 +19,7 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
         return Presented { result: Value::Null, output: Value::Null };
     };
     let thread = env.thread(THREAD);
-    let said = thread.messages().iter().rev().find(|message| message.role == Role::Assistant);
-    let text: Value = said.map_or("", |message| message.content.as_str()).into();
+    let text = said(&thread);
     let trace = trace(machine, state);
     let next = env.vars.get("answer").and_then(|answer| answer.get("next")).cloned().unwrap_or_default();
     let executed = env.vars.get("executed").and_then(Value::as_list).and_then(<[Value]>::last);
@@ -28,7 +27,7 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     let reason = end_reason(machine, trace.last().map(|(node, _)| *node), state, (&next, &tool));
     let names = trace.iter().map(|(node, _)| node.title.as_str().into()).collect();
     let mut result = Map::from_iter([
-        ("messages".into(), Value::list(thread.messages().iter().map(message).collect())),
+        ("messages".into(), messages(&thread)),
         ("final_text".into(), text.clone()),
         ("next".into(), next),
         ("node_trace".into(), Value::list(names)),
@@ -97,28 +96,4 @@ fn oscillation(trace: &[(&Step, &StepState)]) -> Option<[String; 2]> {
     let (first, second) = (names.first()?, names.get(1)?);
     let alternates = names.len() == 6 && names.chunks(2).all(|pair| pair == [*first, *second]);
     (alternates && first != second).then(|| [second.to_string(), first.to_string()])
-}
-
-fn message(message: &Message) -> Value {
-    let role = match message.role {
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
-    };
-    let mut map = Map::from_iter([("role".into(), role.into()), ("content".into(), message.content.as_str().into())]);
-    if !message.tool_calls.is_empty() {
-        let call = |call: &flowloom_core::request::ToolCall| {
-            Value::map([
-                ("id", Value::from(call.id.as_str())),
-                ("name", call.name.as_str().into()),
-                ("args", call.arguments.clone()),
-            ])
-        };
-        map.insert("tool_calls".into(), Value::list(message.tool_calls.iter().map(call).collect()));
-    }
-    if let Some(id) = &message.tool_call_id {
-        map.insert("tool_call_id".into(), id.as_str().into());
-    }
-    map.into()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flowloom_core::code::Code;
 use flowloom_core::expr::{Expr, Script};
 use flowloom_core::js::{Js, Property};
-use flowloom_core::plan::{Agent, AgentTool, Generate, Kind, ToolEffect};
+use flowloom_core::plan::{Agent, AgentTool, CallLimit, Generate, Kind, ToolEffect};
 use flowloom_core::request::{GenerateOptions, ToolDeclaration};
 use flowloom_core::template::{Data, Part, Template};
 use flowloom_core::value::Value;
@@ -77,7 +77,7 @@ impl Compiler<'_> {
         };
         Some(match tools.is_empty() {
             true => Kind::Generate(generate),
-            false => Kind::Agent(Agent { generate, tools, max_rounds: ROUNDS }),
+            false => Kind::Agent(Agent { generate, tools, limit: CallLimit::Rounds(ROUNDS) }),
         })
     }
 

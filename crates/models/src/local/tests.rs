@@ -26,6 +26,7 @@ fn context(shown: Arc<Shown>) -> Context {
         owner: "local".into(),
         agent: None,
         depth: 0,
+        purse: None,
         deltas: shown,
     }
 }

@@ -1,12 +1,13 @@
 //! A model with tools: ask, call what it wants, tell it what came back, ask again.
 
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Agent, Step};
+use flowloom_core::plan::{Agent, CallLimit, Step};
 use flowloom_core::render::{self, Style};
-use flowloom_core::request::{Message, Request, Role, ToolCall};
+use flowloom_core::request::{GenerateRequest, Message, Request, Role, ToolCall};
 use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
 
+use super::tool::Told;
 use super::{Halt, Interpreter, Place, Walked};
 
 impl Interpreter {
@@ -14,28 +15,59 @@ impl Interpreter {
         let failed = |error| Halt::Failed(error, place.path.clone());
         let (mut request, new) = self.generate_request(&agent.generate, env, place).map_err(failed)?;
         let offered: Vec<_> = agent.tools.iter().map(|tool| tool.declaration.clone()).collect();
+        let mut called = 0;
         for round in 0u32.. {
-            request.tools = if round < agent.max_rounds { offered.clone() } else { Vec::new() };
+            let may_call = match agent.limit {
+                CallLimit::Rounds(most) => round < most,
+                CallLimit::Calls(most) => called < most,
+            };
+            request.tools = if may_call { offered.clone() } else { Vec::new() };
             let turn = place.at(place.path.child(&Key::nth("turn", 1)).iteration(u64::from(round)));
             let output =
                 self.attempts(&step.policy, &turn, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             let (text, calls) = read_answer(output);
-            if calls.is_empty() {
-                if let Some(thread) = &agent.generate.thread {
-                    let answer = Message::new(Role::Assistant, text.as_deref().unwrap_or_default());
-                    new.into_iter().chain([answer]).for_each(|message| env.say(thread, message));
+            let answer = match calls.is_empty() {
+                true => Some(text),
+                false => self.calls(step, agent, (text, calls), &mut called, (&mut request, &turn)).await?.map(Some),
+            };
+            let Some(text) = answer else { continue };
+            if let Some(thread) = &agent.generate.thread {
+                let answer = Message::new(Role::Assistant, text.as_deref().unwrap_or_default());
+                new.into_iter().chain([answer]).for_each(|message| env.say(thread, message));
+            }
+            self.finished(place, None)?;
+            return Ok(text.map(Value::from));
+        }
+        Ok(None)
+    }
+
+    /// Calls what the model wants, and adds what it is told of that to the request; the agent's answer, if a tool gives it.
+    async fn calls(
+        &self,
+        step: &Step,
+        agent: &Agent,
+        (text, calls): (Option<String>, Vec<ToolCall>),
+        called: &mut u32,
+        (request, turn): (&mut GenerateRequest, &Place),
+    ) -> Result<Option<String>, Halt> {
+        let said = Message::new(Role::Assistant, text.unwrap_or_default());
+        request.messages.push(Message { tool_calls: calls.clone(), ..said });
+        for (index, call) in calls.iter().enumerate() {
+            let told = match agent.limit {
+                CallLimit::Calls(most) if *called >= most => {
+                    Told::Result(format!("This was not called: {most} calls are allowed, and they are used up.").into())
                 }
-                self.finished(place, None)?;
-                return Ok(text.map(Value::from));
+                _ => {
+                    *called += 1;
+                    let at = turn.at(turn.path.child(&Key::nth("tool", 1)).iteration(index as u64));
+                    self.tool(&step.policy, &agent.tools, call, at).await?
+                }
+            };
+            if let Told::Answer(text) = told {
+                return Ok(Some(text));
             }
-            let said = text.unwrap_or_default();
-            request.messages.push(Message { tool_calls: calls.clone(), ..Message::new(Role::Assistant, said) });
-            for (index, call) in calls.iter().enumerate() {
-                let at = turn.at(turn.path.child(&Key::nth("tool", 1)).iteration(index as u64));
-                let told = self.tool(&step.policy, &agent.tools, call, at).await?;
-                let message = Message::new(Role::Tool, told.text());
-                request.messages.push(Message { tool_call_id: Some(call.id.clone()), ..message });
-            }
+            let message = Message::new(Role::Tool, told.text());
+            request.messages.push(Message { tool_call_id: Some(call.id.clone()), ..message });
         }
         Ok(None)
     }

@@ -1,21 +1,22 @@
 //! One attempt of one effect: recorded as started, performed, and given back to be recorded as finished.
 
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use flowloom_core::budget::{Claim, Ledger, Reservation};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Resolution};
+use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{GenerateRequest, Generated, PythonReply, Request, Usage};
+use flowloom_core::request::{CallRequest, GenerateRequest, Generated, PythonReply, Request, Usage};
 use flowloom_core::value::Value;
 
 use super::host::BlockHost;
 use super::{Halt, Interpreter, Place};
-use crate::effects::{Boxed, Context};
+use crate::effects::{Boxed, Context, Purse};
 use crate::journal::profile_holder;
 use crate::log::{Emitted, Mode, Recorded, RunLog};
 use crate::scope;
@@ -185,7 +186,7 @@ impl Interpreter {
                 let content = effects.scraper.fetch(request, &context).await;
                 content.map(|content| plain(content.into())).map_err(Failure::from)
             }
-            Request::Call(request) => effects.functions.call(request, &context).await.map(plain).map_err(Failure::from),
+            Request::Call(request) => self.call(request, context).await,
             Request::Exchange(request) => {
                 let reply = effects.http.send(request, &context).await;
                 reply.map(|reply| plain(reply.to_value())).map_err(Failure::from)
@@ -213,6 +214,16 @@ impl Interpreter {
         };
         aborted.disarm();
         outcome
+    }
+
+    /// A call of a function. What workflows that it runs spend is booked as this step's.
+    async fn call(&self, request: &CallRequest, mut context: Context) -> Result<Outcome, Failure> {
+        let purse = Arc::new(Purse::new(self.ledger.left(&self.limits)));
+        context.purse = Some(purse.clone());
+        let output = self.effects.functions.call(request, &context).await;
+        let usage = purse.used();
+        self.ledger.book(usage.as_ref());
+        Ok(Outcome { usage, ..plain(output?) })
     }
 
     async fn kept(&self, holder: &str) -> Result<Outcome, Failure> {
@@ -243,6 +254,7 @@ impl Interpreter {
             owner: self.owner.clone(),
             agent: self.agent.clone(),
             depth: place.depth,
+            purse: None,
             deltas: self.log.publisher.deltas(),
         }
     }
@@ -375,12 +387,23 @@ impl Budget {
         }
     }
 
-    fn tokens_left(&self, limits: &flowloom_core::limits::Limits) -> Option<u64> {
+    /// The limits with what was spent taken off.
+    fn left(&self, limits: &Limits) -> Limits {
+        let spent = self.state().0.settled();
+        let rest = |budget: Option<u64>, spent: u64| budget.map(|budget| budget.saturating_sub(spent));
+        Limits {
+            tokens: rest(limits.tokens, spent.tokens),
+            micro_usd: rest(limits.micro_usd, spent.micro_usd),
+            ..limits.clone()
+        }
+    }
+
+    fn tokens_left(&self, limits: &Limits) -> Option<u64> {
         self.state().0.tokens_left(limits)
     }
 
     /// Holds `claim` back, waiting for calls in flight if only they are in the way.
-    async fn reserve(&self, limits: &flowloom_core::limits::Limits, claim: Claim) -> Result<Held<'_>, StepError> {
+    async fn reserve(&self, limits: &Limits, claim: Claim) -> Result<Held<'_>, StepError> {
         poll_fn(|context| {
             let mut state = self.state();
             match state.0.reserve(limits, claim) {
@@ -396,7 +419,7 @@ impl Budget {
     }
 }
 
-fn exceeded(ledger: &Ledger, limits: &flowloom_core::limits::Limits, claim: Claim) -> StepError {
+fn exceeded(ledger: &Ledger, limits: &Limits, claim: Claim) -> StepError {
     let spent = ledger.settled();
     match limits.tokens {
         Some(budget) if spent.tokens + claim.tokens > budget => {

@@ -17,6 +17,8 @@ use crate::effects::Boxed;
 pub(super) enum Told {
     /// The result.
     Result(Value),
+    /// The agent's answer: no model is asked any more.
+    Answer(String),
     /// What the model did wrong, or what the tool could not do.
     Error(String),
 }
@@ -26,6 +28,7 @@ impl Told {
     pub(super) fn text(&self) -> String {
         match self {
             Told::Result(value) => render::text(value, Style::Json),
+            Told::Answer(text) => text.clone(),
             Told::Error(message) => format!("Error: {message}\n Please fix your mistakes."),
         }
     }
@@ -41,7 +44,7 @@ impl Interpreter {
         place: Place,
     ) -> Boxed<'a, Result<Told, Halt>> {
         Box::pin(async move {
-            let Some(tool) = tools.iter().find(|tool| tool.declaration.name == call.name) else {
+            let Some(tool) = tools.iter().find(|tool| is_called(tool, &call.name)) else {
                 return Ok(Told::Error(format!("Tool \"{}\" not found.", call.name)));
             };
             let arguments = match check_arguments(tool, &call.arguments) {
@@ -51,14 +54,14 @@ impl Interpreter {
             if tool.needs_approval && !self.approved(policy, tool, &arguments, &place).await? {
                 return Ok(Told::Result("The user did not allow this call.".into()));
             }
-            if let (Some(agent), ToolEffect::Function(function)) = (&self.agent, &tool.effect)
-                && let Err(error) = self.effects.functions.permit(agent, function)
+            if let (Some(agent), Some(function)) = (&self.agent, tool.effect.function())
+                && let Err(error) = self.effects.functions.permit(agent, &function)
             {
                 return Ok(Told::Error(error.to_string()));
             }
             let request = || self.tool_request(tool, &arguments, &place);
             match self.attempts(policy, &place, request).await {
-                Ok(output) => Ok(Told::Result(output.unwrap_or_default())),
+                Ok(output) => Ok(told(tool, output.unwrap_or_default())),
                 Err(Halt::Failed(error, _)) => Ok(Told::Error(error.message)),
                 Err(halt) => Err(halt),
             }
@@ -67,9 +70,9 @@ impl Interpreter {
 
     fn tool_request(&self, tool: &AgentTool, arguments: &Value, place: &Place) -> Result<Request, StepError> {
         match &tool.effect {
-            ToolEffect::Function(function) => {
+            ToolEffect::Function(_) | ToolEffect::Flow(_) => {
                 let payload = Payload::of(arguments.as_map().cloned().unwrap_or_default());
-                Ok(Request::Call(CallRequest { function: function.clone(), payload }))
+                Ok(Request::Call(CallRequest { function: tool.effect.function().unwrap_or_default(), payload }))
             }
             ToolEffect::Http(spec) => {
                 let locals = vec![("arguments".into(), arguments.clone()), ("owner".into(), (*self.owner).into())];
@@ -96,6 +99,22 @@ impl Interpreter {
         let ask = || Ok(Request::Ask(AskRequest { question: question.clone(), schema: schema.clone() }));
         let answer = self.attempts(policy, &at, ask).await?;
         Ok(answer.and_then(|answer| answer.as_bool()).unwrap_or(false))
+    }
+}
+
+/// Whether a model means this tool: a flow also answers to the name that its own system gave it.
+fn is_called(tool: &AgentTool, name: &str) -> bool {
+    let is_other = |id: &str| name.strip_prefix("flow_") == Some(id);
+    tool.declaration.name == name || matches!(&tool.effect, ToolEffect::Flow(id) if is_other(id))
+}
+
+/// What a tool's output is to the model.
+fn told(tool: &AgentTool, output: Value) -> Told {
+    let ToolEffect::Flow(_) = &tool.effect else { return Told::Result(output) };
+    let text = output.get("text").map(|text| render::text(text, Style::Json)).unwrap_or_default();
+    match output.get("is_final").is_some_and(Value::is_truthy) {
+        true => Told::Answer(text),
+        false => Told::Result(text.into()),
     }
 }
 

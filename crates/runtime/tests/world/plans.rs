@@ -143,7 +143,7 @@ fn agent() -> Step {
         Kind::Agent(Agent {
             generate: Generate { thread: None, ..generate() },
             tools: vec![AgentTool { declaration, effect: ToolEffect::Function("f".into()), needs_approval: false }],
-            max_rounds: 4,
+            limit: CallLimit::Rounds(4),
         }),
     )
 }

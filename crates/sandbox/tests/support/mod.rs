@@ -54,6 +54,7 @@ pub fn run_of(owner: &str) -> Context {
         owner: owner.into(),
         agent: None,
         depth: 0,
+        purse: None,
         deltas: Arc::new(NoDeltas),
     }
 }

@@ -160,6 +160,7 @@ fn context() -> Context {
         owner: "local".into(),
         agent: None,
         depth: 0,
+        purse: None,
         deltas: Arc::new(NoDeltas),
     }
 }

@@ -19,6 +19,7 @@ use tokio::sync::OnceCell;
 use crate::app::App;
 use crate::bundle::Bundle;
 use crate::definitions::{self, Content};
+use crate::flows;
 use crate::mcp::Offered;
 use crate::source::{self, Reading, Source};
 use folder::{Stamp, stamp};
@@ -38,6 +39,11 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// What its runs are made of.
+    pub(crate) fn bundle(&self) -> Result<Bundle, StepError> {
+        Bundle::parse(&self.bundle.1)
+    }
+
     /// Keeps the bundle for a run that is about to start.
     pub(crate) fn keep(&self, app: &App) -> Hash {
         let (hash, text) = &self.bundle;
@@ -54,11 +60,11 @@ pub(crate) struct Definition {
     /// What `check` says of it, as JSON.
     pub(crate) problems: Vec<serde_json::Value>,
     pub(crate) is_refused: bool,
-    pub(crate) prepared: Option<Prepared>,
+    pub(crate) prepared: Option<Arc<Prepared>>,
     /// MCP servers whose tools it offers to models.
     asks: Vec<String>,
     /// The same as `prepared`, once those servers have said what they have.
-    asked: OnceCell<Prepared>,
+    asked: OnceCell<Arc<Prepared>>,
 }
 
 /// Where a definition is.
@@ -75,23 +81,23 @@ pub(crate) enum Place {
 }
 
 impl Definition {
-    /// What a run needs: MCP servers are asked for their tools when they are first needed. `None` if it has errors.
-    pub(crate) async fn ready(&self, catalog: &Catalog) -> Result<Option<&Prepared>, StepError> {
-        if self.asks.is_empty() || self.prepared.is_none() {
-            return Ok(self.prepared.as_ref());
+    /// What a run of `holder` needs: MCP servers are asked for their tools when they are first needed, and agents are
+    /// offered the workflows that there are now. `None` if it has errors.
+    pub(crate) async fn ready(&self, catalog: &Arc<Catalog>, holder: &str) -> Result<Option<Arc<Prepared>>, StepError> {
+        if self.prepared.is_none() {
+            return Ok(None);
+        }
+        if self.format == Format::Agent {
+            return catalog.agent(self, holder).await.map(Some);
+        }
+        if self.asks.is_empty() {
+            return Ok(self.prepared.clone());
         }
         let asked = self.asked.get_or_try_init(async || {
-            let app = &catalog.app;
-            let offered = app.servers.offered(&app.config, &self.asks).await?;
-            let source = match &self.place {
-                Place::File { path, .. } => source::load_with(path, &catalog.reading(Some(self.format)), offered),
-                Place::Kept { row, .. } => catalog.compile_kept(row, offered)?.source,
-            };
-            let refused = || StepError::new(Code::StepRefused, format!("the workflow {} has changed", self.id));
-            let plan = source.compiled.plan.clone().ok_or_else(refused)?;
-            catalog.prepare(&source, Arc::new(plan))
+            let offered = catalog.app.servers.offered(&catalog.app.config, &self.asks).await?;
+            catalog.offering(self, offered).map(Arc::new)
         });
-        asked.await.map(Some)
+        asked.await.cloned().map(Some)
     }
 
     /// Its file in the served folder, if it has one.
@@ -116,6 +122,8 @@ pub(crate) struct Catalog {
     root: PathBuf,
     app: Arc<App>,
     files: Mutex<BTreeMap<PathBuf, Arc<Definition>>>,
+    /// Agents as they were offered workflows last, by holder and id.
+    agents: Mutex<BTreeMap<(String, String), Arc<Prepared>>>,
     /// When all of the folder was read last.
     listed: Mutex<Option<Instant>>,
     /// By holder and id.
@@ -128,7 +136,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Catalog {
     pub(crate) fn new(root: PathBuf, app: Arc<App>) -> Catalog {
-        Catalog { root, app, files: Mutex::default(), listed: Mutex::default(), kept: Mutex::default() }
+        Catalog {
+            root,
+            app,
+            files: Mutex::default(),
+            listed: Mutex::default(),
+            agents: Mutex::default(),
+            kept: Mutex::default(),
+        }
     }
 
     /// Every definition that `holder` can run, in the order of their ids. Reads the folder.
@@ -156,6 +171,37 @@ impl Catalog {
             None if is_listed => Ok(self.file(id)),
             None => Ok(None),
         }
+    }
+
+    /// A definition with what models are offered that is no part of it.
+    fn offering(&self, definition: &Definition, offered: Offered) -> Result<Prepared, StepError> {
+        let source = match &definition.place {
+            Place::File { path, .. } => source::load_with(path, &self.reading(Some(definition.format)), offered),
+            Place::Kept { row, .. } => self.compile_kept(row, offered)?.source,
+        };
+        let Some(plan) = source.compiled.plan.clone() else {
+            let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error());
+            let messages: Vec<&str> = errors.map(|problem| problem.message.as_str()).collect();
+            let message = format!("the workflow {} cannot be run: {}", definition.id, messages.join("; "));
+            return Err(StepError::new(Code::StepRefused, message));
+        };
+        self.prepare(&source, Arc::new(plan))
+    }
+
+    /// An agent with the workflows that there are for `holder` now. It stays what it was while they do.
+    async fn agent(self: &Arc<Catalog>, agent: &Definition, holder: &str) -> Result<Arc<Prepared>, StepError> {
+        let mut offered = self.app.servers.offered(&self.app.config, &agent.asks).await?;
+        offered.flows = Some(flows::offered(self, holder).await?);
+        let prepared = Arc::new(self.offering(agent, offered)?);
+        let mut agents = locked(&self.agents);
+        if agents.len() >= KEPT {
+            agents.clear();
+        }
+        let known = agents.entry((holder.to_owned(), agent.id.clone())).or_insert_with(|| prepared.clone());
+        if known.bundle.0 != prepared.bundle.0 {
+            *known = prepared;
+        }
+        Ok(known.clone())
     }
 
     /// A definition as it was written: what is in force, or a version of what the store keeps.
@@ -246,7 +292,7 @@ impl Catalog {
         {
             return Ok(Some(known));
         }
-        let compiled = self.compile_kept(&row, Offered::new())?;
+        let compiled = self.compile_kept(&row, Offered::default())?;
         let (id, parts, changed) = (row.key.id.clone(), compiled.parts, stamp_of(&compiled.source));
         let Some(definition) = self.definition(compiled.source, id, Place::Kept { row, parts, changed }) else {
             return Ok(None);
@@ -273,7 +319,7 @@ impl Catalog {
             created_at: 0,
             updated_at: 0,
         };
-        let compiled = self.compile_kept(&row, Offered::new())?;
+        let compiled = self.compile_kept(&row, Offered::default())?;
         let changed = stamp_of(&compiled.source);
         let place = Place::Kept { row, parts: compiled.parts, changed };
         let unknown = || StepError::new(Code::StepRefused, "this is no definition");
@@ -293,7 +339,8 @@ impl Catalog {
     fn definition(&self, source: Source, id: String, place: Place) -> Option<Definition> {
         let format = source.compiled.format?;
         let (is_refused, problems) = (source.is_refused(), source.problems());
-        let prepared = source.compiled.plan.clone().and_then(|plan| self.prepare(&source, Arc::new(plan)).ok());
+        let prepared =
+            source.compiled.plan.clone().and_then(|plan| self.prepare(&source, Arc::new(plan)).ok()).map(Arc::new);
         let own = prepared.as_ref().and_then(|prepared| prepared.plan.id.clone());
         let is_file = matches!(place, Place::File { .. });
         Some(Definition {
@@ -310,7 +357,7 @@ impl Catalog {
 
     fn prepare(&self, source: &Source, plan: Arc<Plan>) -> Result<Prepared, StepError> {
         let bundle = self.app.bundle(&source.name, &source.files, plan.format)?;
-        let bundle = Bundle { offered: source.offered.clone(), ..bundle };
+        let bundle = bundle.offering(&source.offered);
         let (engine, text) = (self.app.engine(&bundle)?, bundle.text()?);
         Ok(Prepared { plan, engine, bundle: (Hash::of(text.as_bytes()), text.into()) })
     }

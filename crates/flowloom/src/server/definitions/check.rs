@@ -46,7 +46,7 @@ pub(crate) async fn check(
     let content = upload::read(request, &server, "definition").await?;
     let checked = crate::server::blocking(move || {
         let reading = Reading { config: &server.app.config, format: None, lenient: false };
-        definitions::compile_for(&server.app.store, &reading, (&holder, &content), Offered::new())
+        definitions::compile_for(&server.app.store, &reading, (&holder, &content), Offered::default())
     });
     let checked = checked.await??;
     Ok(Json(Checked {

@@ -85,7 +85,7 @@ pub(in crate::server) async fn save(
 
 fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: bool) -> Answer<NewDefinition> {
     let reading = Reading { config: &server.app.config, format: None, lenient: false };
-    let compiled = definitions::compile_for(&server.app.store, &reading, (&key.holder, content), Offered::new())?;
+    let compiled = definitions::compile_for(&server.app.store, &reading, (&key.holder, content), Offered::default())?;
     let plan = compiled.source.compiled.plan.as_ref();
     if let Some(own) = plan.and_then(|plan| plan.id.as_ref()).filter(|own| **own != key.id) {
         let message = format!("the definition calls itself {own:?}; put it to its own id");

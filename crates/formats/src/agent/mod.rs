@@ -1,0 +1,112 @@
+//! `agent`: the agent around flows (docs/formats/agent.md): a model in a conversation, whose tools are workflows,
+//! functions, and the tools of MCP servers.
+//!
+//! A JSON object with `systemPrompt`. Which workflows there are is no part of it: the program says so in
+//! [`Sources::flows`], and again before each run.
+
+mod present;
+mod tools;
+
+use flowloom_core::json::{NodeKind, parse_node};
+use flowloom_core::limits::Limits;
+use flowloom_core::path::Key;
+use flowloom_core::plan::{Agent, CallLimit, Format, Generate, Inputs, Kind, Plan, Step};
+use flowloom_core::render::Style;
+use flowloom_core::request::{GenerateOptions, ToolDeclaration};
+use flowloom_core::template::{Data, Missing, Template, TextRules};
+use flowloom_core::value::Map;
+
+use crate::reader::{Fields, Source, read_json};
+use crate::{Problems, Sources};
+use tools::Tools;
+
+pub use present::present;
+
+/// Calls of tools in one turn, where the definition does not say.
+pub const CALLS: u32 = 10;
+
+/// Instructions of an agent that has none of its own.
+pub const PROMPT: &str = "You are a helpful assistant. Use the tools you have where they help with what the user wants, \
+                          and answer in the user's language.";
+
+/// The conversation.
+const THREAD: &str = "messages";
+
+/// How values become text: only requests of tools have references.
+const RULES: TextRules =
+    TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Json, keeps_type: true };
+
+/// A workflow that agents may use as a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfferedFlow {
+    /// Its id.
+    pub id: String,
+    /// As a model sees it.
+    pub declaration: ToolDeclaration,
+}
+
+/// Compiles an agent.
+pub(crate) fn compile(
+    source: Source<'_>,
+    sources: &Sources,
+    problems: &mut Problems,
+    needs: &mut Vec<String>,
+) -> Option<Plan> {
+    let Source { file, text, tree } = source;
+    let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
+    let fields = Fields::of(&node, "an agent", problems)?;
+    let mut own =
+        |keys: &[&str]| keys.iter().find_map(|key| fields.text(key, problems)).map(|(text, _)| text.to_owned());
+    let id = own(&["id", "agentId", "agent_id"]);
+    let name = own(&["name"]).or_else(|| id.clone());
+    let description = own(&["description"]).unwrap_or_default();
+    let prompt = own(&["systemPrompt", "system_prompt"]).filter(|text| !text.is_empty());
+    let model = own(&["model", "llmModelId", "llm_model_id"]);
+    let limit = fields
+        .whole_number("maxToolCalls", problems)
+        .map_or(CALLS, |(most, _)| u32::try_from(most).unwrap_or(u32::MAX));
+    let mut tools = Tools::new(file, sources, problems);
+    match fields.present("tools") {
+        None => tools.every_flow(fields.head()),
+        Some(list) => match list.items() {
+            Some(items) => items.iter().for_each(|item| tools.add(item)),
+            None => fields.wrong("tools", list, "a list", tools.problems),
+        },
+    }
+    if let Some(approval) = fields.present("needsApproval") {
+        match (&approval.kind, approval.items()) {
+            (NodeKind::Bool(all), _) => tools.approve_all(*all),
+            (_, Some(items)) => items.iter().for_each(|item| tools.approve(item)),
+            _ => fields.wrong("needsApproval", approval, "true or a list of tools", tools.problems),
+        }
+    }
+    let Tools { tools, functions, missing, .. } = tools;
+    needs.extend(missing);
+    let generate = Generate {
+        model: model.as_deref().map(Template::literal),
+        system: Some(Data::Text(Template::literal(prompt.as_deref().unwrap_or(PROMPT)))),
+        thread: Some(THREAD.into()),
+        messages: Vec::new(),
+        schema: None,
+        options: GenerateOptions::default(),
+        computed: None,
+    };
+    let agent = Agent { generate, tools, limit: CallLimit::Calls(limit) };
+    Some(Plan {
+        format: Format::Agent,
+        name: name.unwrap_or_else(|| file.to_owned()),
+        id,
+        description,
+        inputs: Inputs::Named { declared: Vec::new(), defaults: Map::new() },
+        text: RULES,
+        limits: Limits::default(),
+        functions,
+        thread: Some(THREAD.into()),
+        root: Step::new(Key::nth("agent", 1), Kind::Agent(agent)),
+    })
+}
+
+/// The definition of an agent that has nothing of its own: every workflow is its tool.
+pub fn usual() -> String {
+    format!("{{\"systemPrompt\": {:?}}}", PROMPT)
+}

@@ -1,0 +1,40 @@
+//! Conversations as results have them.
+
+use flowloom_core::request::{Message, Role, ToolCall};
+use flowloom_core::thread::Thread;
+use flowloom_core::value::{Map, Value};
+
+/// What was said, as a list of `{role, content}`.
+pub(crate) fn messages(thread: &Thread) -> Value {
+    Value::list(thread.messages().iter().map(message).collect())
+}
+
+/// What a model said last; empty if none has said anything.
+pub(crate) fn said(thread: &Thread) -> Value {
+    let said = thread.messages().iter().rev().find(|message| message.role == Role::Assistant);
+    said.map_or("", |message| message.content.as_str()).into()
+}
+
+fn message(message: &Message) -> Value {
+    let role = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    let mut map = Map::from_iter([("role".into(), role.into()), ("content".into(), message.content.as_str().into())]);
+    if !message.tool_calls.is_empty() {
+        let call = |call: &ToolCall| {
+            Value::map([
+                ("id", Value::from(call.id.as_str())),
+                ("name", call.name.as_str().into()),
+                ("args", call.arguments.clone()),
+            ])
+        };
+        map.insert("tool_calls".into(), Value::list(message.tool_calls.iter().map(call).collect()));
+    }
+    if let Some(id) = &message.tool_call_id {
+        map.insert("tool_call_id".into(), id.as_str().into());
+    }
+    map.into()
+}
