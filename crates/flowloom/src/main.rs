@@ -15,6 +15,8 @@ mod failure;
 mod inputs;
 mod log;
 mod mcp;
+#[allow(dead_code)]
+mod offers;
 mod out;
 mod progress;
 mod report;

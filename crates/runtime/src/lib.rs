@@ -12,7 +12,7 @@ pub mod journal;
 mod log;
 pub mod memory;
 pub mod publish;
-mod schema;
+pub mod schema;
 mod scope;
 pub mod sim;
 

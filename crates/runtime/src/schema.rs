@@ -6,7 +6,7 @@ use flowloom_core::value::{Map, Value};
 const MOST_COMPLAINTS: usize = 5;
 
 /// What keeps `value` from matching `schema`; a schema that cannot be read holds nothing back.
-pub(crate) fn complaints(schema: &Value, value: &Value) -> Option<String> {
+pub fn complaints(schema: &Value, value: &Value) -> Option<String> {
     let is_empty = schema.as_map().is_none_or(Map::is_empty);
     if is_empty {
         return None;

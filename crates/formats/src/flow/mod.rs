@@ -22,7 +22,7 @@ use crate::Problems;
 use crate::reader::{Fields, Source, read_json};
 
 pub use present::present;
-pub use tool::{ToolReply, tool, tool_reply};
+pub use tool::{ToolReply, is_active, tool, tool_reply};
 
 /// How values become text in a flow: unknown and null references stay as they are, everything else is JavaScript's text.
 pub const RULES: TextRules =

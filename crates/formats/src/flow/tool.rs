@@ -47,6 +47,12 @@ fn tool_name(name: &str, uuid: &str) -> String {
     if cut.is_empty() { format!("flow_{uuid}") } else { cut.to_owned() }
 }
 
+/// Whether agents are to be offered a stored flow: everything but `false` counts as active.
+pub fn is_active(stored: &Value) -> bool {
+    let config = stored.get("config").filter(|_| stored.get("steps").is_none()).unwrap_or(stored);
+    config.get("active") != Some(&Value::from(false))
+}
+
 /// What an agent is told of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolReply {

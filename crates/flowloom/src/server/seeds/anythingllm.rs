@@ -117,17 +117,12 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> T
             ("name", text("name")),
             ("uuid", definition.id.as_str().into()),
             ("description", text("description")),
-            ("active", is_active(&config).into()),
+            ("active", flow::is_active(&config.into()).into()),
             ("plugin", format!("@@flow_{}", definition.id).into()),
         ])
     };
     let found = definitions(&server, caller.acts_for(None)?, Format::Flow).await?;
     Ok(Json(Value::map([("success", true.into()), ("flows", Value::list(found.iter().map(flow).collect()))])))
-}
-
-/// Whether agents are offered it: everything but `false` counts as active.
-fn is_active(config: &Map) -> bool {
-    config.get("active") != Some(&Value::from(false))
 }
 
 fn config_of(content: &Content) -> Map {
