@@ -103,6 +103,8 @@ pub(crate) enum Command {
     },
     /// Serve the definitions of a folder over HTTP
     Serve(ServeArgs),
+    /// Offer the definitions of a folder as MCP tools to the program that starts this one, on stdio
+    Mcp(McpArgs),
     /// Put the workflows of a folder into the database, all or none
     Sync(SyncArgs),
     /// Workflows that a server runs at certain times
@@ -263,6 +265,19 @@ pub(crate) struct ServeArgs {
     /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// The folder of definitions
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+    /// Whose runs they are
+    #[arg(long, value_name = "ID", default_value = "local")]
+    pub(crate) user: String,
 }
 
 #[derive(Debug, Args)]

@@ -15,7 +15,6 @@ mod failure;
 mod inputs;
 mod log;
 mod mcp;
-#[allow(dead_code)]
 mod offers;
 mod out;
 mod progress;

@@ -8,6 +8,7 @@ mod explain;
 mod graph;
 mod keep;
 mod keys;
+mod mcp;
 mod models;
 mod resume;
 mod run;
@@ -67,6 +68,7 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::User { command } => user::user(&global, command).await,
         Command::Explain { code } => explain::explain(&global, &code),
         Command::Serve(arguments) => serve::serve(&global, arguments).await,
+        Command::Mcp(arguments) => mcp::mcp(&global, arguments).await,
         Command::Sync(arguments) => sync::sync(&global, arguments).await,
         Command::Schedule { command } => starts::schedule(&global, command).await,
         Command::Hooks { command } => starts::hooks(&global, command).await,

@@ -14,6 +14,7 @@ pub(crate) mod hooks;
 pub(crate) mod keys;
 mod listen;
 mod live;
+pub(crate) mod mcp;
 mod models;
 mod params;
 mod problem;
@@ -108,6 +109,23 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// One that nobody calls from outside: it serves this process alone.
+    fn private(app: Arc<App>, folder: PathBuf, live: Arc<Live>) -> Server {
+        Server {
+            catalog: Catalog::new(folder, app.clone()),
+            live,
+            followers: Arc::default(),
+            busy: Busy::default(),
+            is_open: true,
+            rates: Rates::new(None),
+            cors: Vec::new(),
+            hosts: Vec::new(),
+            openapi: serde_json::Value::Null,
+            scopes: HashMap::new(),
+            app,
+        }
+    }
+
     /// Whether `host` (with or without a port) is a name of this server.
     fn answers_to(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
@@ -162,17 +180,13 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
     let openapi = describe::complete(serde_json::to_value(openapi).unwrap_or_default());
     let server = Arc::new(Server {
-        catalog: Catalog::new(options.folder, app.clone()),
-        live: Live::new(options.max_runs, telemetry),
-        followers: Arc::default(),
-        busy: Busy::default(),
         is_open: !has_keys,
         rates: Rates::new(settings.rate(is_local)),
         cors: settings.cors.clone(),
         hosts,
         scopes: describe::scopes(&openapi),
         openapi,
-        app,
+        ..Server::private(app, options.folder, Live::new(options.max_runs, telemetry))
     });
     let told = CancellationToken::new();
     let keepers = keepers(&server, &told).await?;
@@ -182,6 +196,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     }
     let (live, store) = (server.live.clone(), server.app.store.clone());
     let router = router
+        .route(mcp::http::PATH, mcp::http::route(&server))
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
         .method_not_allowed_fallback(async || {
             let message = "this route takes no such calls; GET /openapi.json says which it takes";
