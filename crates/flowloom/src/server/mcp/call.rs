@@ -154,11 +154,17 @@ impl Calling<'_> {
         let mut progress = Progress::new(&self.context, heard);
         let mut over = pin!(over(self.server, id, ending));
         let ended = loop {
-            tokio::select! {
+            let told = tokio::select! {
                 biased;
                 () = self.context.ct.cancelled() => return Err(self.abandon(id).await),
-                () = progress.tell() => {}
+                told = progress.next() => told,
                 ended = &mut over => break ended,
+            };
+            // Sent before anything else is: after its result, a call has no progress.
+            tokio::select! {
+                () = self.context.ct.cancelled() => return Err(self.abandon(id).await),
+                // Who is gone is noticed by the token.
+                _ = self.context.peer.notify_progress(told) => {}
             }
         };
         let Some(ended) = ended else { return self.stand(id).await };

@@ -7,14 +7,13 @@ use flowloom_core::event::{Event, Record};
 use flowloom_runtime::publish::{Heard, Signal, Subscription};
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
-use rmcp::service::{Peer, RequestContext};
+use rmcp::service::RequestContext;
 
 /// Between two words at least: a run may take a thousand steps in that time.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Tells a client what happens in a run, if it wants to hear it.
+/// What there is to tell a client of a run, if it wants to hear it.
 pub(super) struct Progress {
-    peer: Peer<RoleServer>,
     heard: Option<(ProgressToken, Subscription)>,
     last: Option<Instant>,
 }
@@ -26,25 +25,25 @@ impl Progress {
     }
 
     pub(super) fn new(context: &RequestContext<RoleServer>, heard: Option<Subscription>) -> Progress {
-        Progress { peer: context.peer.clone(), heard: context.meta.get_progress_token().zip(heard), last: None }
+        Progress { heard: context.meta.get_progress_token().zip(heard), last: None }
     }
 
-    /// Tells the next thing that happens; never ready when there is nothing more to tell.
-    pub(super) async fn tell(&mut self) {
-        let Some((token, heard)) = &mut self.heard else { return pending().await };
-        match heard.next().await {
-            Some(Heard::Signal(Signal::Event(record))) => {
-                let is_soon = self.last.is_some_and(|last| last.elapsed() < EVERY);
-                if let Some(text) = words(&record).filter(|_| !is_soon) {
-                    self.last = Some(Instant::now());
-                    // The number of the event grows as progress must; how many there will be, nobody knows.
-                    let progress = ProgressNotificationParam::new(token.clone(), record.seq as f64).with_message(text);
-                    // Who is gone is noticed by what waits for the run.
-                    let _ = self.peer.notify_progress(progress).await;
+    /// The next thing to tell; never ready when there is nothing more.
+    pub(super) async fn next(&mut self) -> ProgressNotificationParam {
+        loop {
+            let Some((token, heard)) = &mut self.heard else { return pending().await };
+            match heard.next().await {
+                Some(Heard::Signal(Signal::Event(record))) => {
+                    let is_soon = self.last.is_some_and(|last| last.elapsed() < EVERY);
+                    if let Some(text) = words(&record).filter(|_| !is_soon) {
+                        self.last = Some(Instant::now());
+                        // The number of the event grows as progress must; how many there will be, nobody knows.
+                        return ProgressNotificationParam::new(token.clone(), record.seq as f64).with_message(text);
+                    }
                 }
+                Some(Heard::Signal(Signal::Delta { .. }) | Heard::Missed(_)) => {}
+                None => self.heard = None,
             }
-            Some(Heard::Signal(Signal::Delta { .. }) | Heard::Missed(_)) => {}
-            None => self.heard = None,
         }
     }
 }
