@@ -94,6 +94,8 @@ pub(crate) enum Command {
     },
     /// Talk with a graph in the terminal
     Chat(ChatArgs),
+    /// Talk with an agent whose tools are the workflows of a folder
+    Agent(AgentArgs),
     /// Draw a definition
     Graph(GraphArgs),
     /// Profiles of users, which pipelines see as `user`
@@ -103,6 +105,8 @@ pub(crate) enum Command {
     },
     /// Serve the definitions of a folder over HTTP
     Serve(ServeArgs),
+    /// Offer the definitions of a folder as MCP tools to the program that starts this one, on stdio
+    Mcp(McpArgs),
     /// Put the workflows of a folder into the database, all or none
     Sync(SyncArgs),
     /// Workflows that a server runs at certain times
@@ -227,8 +231,29 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// The graph
+    /// The graph, or an agent
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
+    /// Leave out edges that lead nowhere
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// The folder of the workflows, or the file of an agent among them
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TalkArgs {
+    /// Say this, and end with the answer
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
     /// Forget what was said before
     #[arg(long)]
     pub(crate) new: bool,
@@ -238,9 +263,6 @@ pub(crate) struct ChatArgs {
     /// Who talks
     #[arg(long, value_name = "ID", default_value = "local")]
     pub(crate) user: String,
-    /// Leave out edges that lead nowhere
-    #[arg(long)]
-    pub(crate) lenient: bool,
 }
 
 #[derive(Debug, Args)]
@@ -263,6 +285,19 @@ pub(crate) struct ServeArgs {
     /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// The folder of definitions
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+    /// Whose runs they are
+    #[arg(long, value_name = "ID", default_value = "local")]
+    pub(crate) user: String,
 }
 
 #[derive(Debug, Args)]

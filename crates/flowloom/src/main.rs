@@ -16,7 +16,6 @@ mod flows;
 mod inputs;
 mod log;
 mod mcp;
-#[allow(dead_code)]
 mod offers;
 mod out;
 mod progress;

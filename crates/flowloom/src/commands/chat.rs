@@ -6,20 +6,22 @@ use std::sync::Arc;
 
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::hash::Hash;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Format, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::present;
+use flowloom_formats::{agent, present};
 use flowloom_runtime::journal::{Journal as _, Wish, thread_holder};
 use flowloom_runtime::{Engine, Outcome as RunOutcome, Start};
 
 use super::run::{choose_model, drive, refuse};
 use crate::app::{self, App};
 use crate::bundle::Bundle;
-use crate::cli::{ChatArgs, Global, OutputArgs};
+use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
 use crate::config::Config;
+use crate::definitions::Content;
 use crate::failure::{Failure, Outcome};
 use crate::flows;
+use crate::server::catalog::Catalog;
 use crate::source::{self, Reading};
 
 /// What a chat needs for each of its turns.
@@ -29,86 +31,90 @@ struct Chat<'a> {
     engine: Engine,
     plan: Arc<Plan>,
     bundle: Hash,
-    user: String,
+    /// Under which this conversation is kept.
+    thread: String,
+    talk: TalkArgs,
     output: OutputArgs,
 }
 
 pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
+    let ChatArgs { file, talk, lenient } = arguments;
     let mut config = Config::load(global)?;
-    choose_model(&mut config, &arguments.model);
-    let reading = Reading { config: &config, format: None, lenient: arguments.lenient };
+    choose_model(&mut config, &talk.model);
+    let reading = Reading { config: &config, format: None, lenient };
     let servers = app::servers(&config);
-    let source = source::load_to_run(&arguments.file, &reading, &servers).await?;
+    let source = source::load_to_run(&file, &reading, &servers).await?;
     eprint!("{}", source::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
     if plan.thread.is_none() {
-        let message = format!("{} is no conversation; run it with flowloom run", arguments.file.display());
+        let message = format!("{} is no conversation; run it with flowloom run", file.display());
         return Err(Failure::usage(message));
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = flows::complete(&app, (&arguments.file, arguments.lenient), source, &arguments.user).await?;
+    let source = flows::complete(&app, (&file, lenient), source, &talk.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
         eprint!("{}", source::render(&source));
         return Ok(refuse(global, &source));
     };
     let bundle = app.bundle(&source.name, &source.files, plan.format)?;
-    let bundle = Bundle { lenient: arguments.lenient, ..bundle }.offering(&source.offered);
+    let bundle = Bundle { lenient, ..bundle }.offering(&source.offered);
     let chat = Chat {
         global,
         engine: app.engine(&bundle)?,
         bundle: app.store.keep_bundle(&bundle.text()?),
         app,
+        thread: plan.id.clone().unwrap_or_else(|| plan.name.clone()),
         plan: Arc::new(plan),
-        user: arguments.user,
+        talk,
         output: OutputArgs::default(),
     };
-    chat.talk(arguments.new).await
+    chat.talk().await
+}
+
+/// Talks with the agent of a file, or with one that has every workflow of a folder.
+pub(crate) async fn agent(global: &Global, arguments: AgentArgs) -> Outcome {
+    let AgentArgs { path, talk } = arguments;
+    if !path.is_dir() {
+        return chat(global, ChatArgs { file: path, talk, lenient: false }).await;
+    }
+    let mut config = Config::load(global)?;
+    choose_model(&mut config, &talk.model);
+    let app = Arc::new(App::open(config)?);
+    let catalog = Arc::new(Catalog::new(path, app.clone()));
+    let content = Content { format: Some(Format::Agent), ..Content::single("agent.json", agent::usual()) };
+    let definition = catalog.passing(&talk.user, "agent:default", content)?;
+    let refused = || Failure::usage("the agent cannot be compiled");
+    let prepared = definition.ready(&catalog, &talk.user).await?.ok_or_else(refused)?;
+    let (engine, plan, bundle) = (prepared.engine.clone(), prepared.plan.clone(), prepared.keep(&app));
+    Chat { global, app, engine, plan, bundle, thread: definition.id.clone(), talk, output: OutputArgs::default() }
+        .talk()
+        .await
 }
 
 impl Chat<'_> {
-    /// Under which this conversation is kept.
-    fn thread(&self) -> String {
-        self.plan.id.clone().unwrap_or_else(|| self.plan.name.clone())
-    }
-
-    async fn talk(&self, is_new: bool) -> Outcome {
-        let holder = thread_holder(&self.user);
-        let kept = if is_new { None } else { self.app.store.memory(&holder, &self.thread()).await? };
+    async fn talk(&self) -> Outcome {
+        let holder = thread_holder(&self.talk.user);
+        let kept = if self.talk.new { None } else { self.app.store.memory(&holder, &self.thread).await? };
         let mut said = kept.unwrap_or_else(|| Value::list(Vec::new()));
         let count = said.as_list().map_or(0, <[Value]>::len);
         if count > 0 {
             eprintln!("going on with {count} messages; --new starts again");
         }
-        let is_terminal = std::io::stdin().is_terminal();
-        if is_terminal {
-            eprintln!("/exit ends the chat");
-        }
-        let mut waiting: Option<RunOutcome> = None;
-        loop {
-            if is_terminal {
-                eprint!("\n> ");
-                // A prompt that cannot be shown is no reason to stop.
-                let _ = std::io::stderr().flush();
-            }
-            let mut line = String::new();
-            let read = std::io::stdin().lock().read_line(&mut line);
-            if read.is_err() || read.is_ok_and(|bytes| bytes == 0) || line.trim() == "/exit" {
-                return Ok(0);
-            }
-            if line.trim().is_empty() {
-                continue;
-            }
-            let outcome = match waiting.take() {
-                Some(before) => self.answer(&before, line.trim()).await?,
-                None => self.turn(&said, line.trim()).await?,
+        let mut heard = Heard::new(self.talk.message.clone());
+        let (mut waiting, mut exit): (Option<RunOutcome>, u8) = (None, 0);
+        while let Some(line) = heard.next() {
+            let turn = match waiting.take() {
+                Some(before) => self.answer(&before, &line).await?,
+                None => self.turn(&said, &line).await?,
             };
-            let Some(outcome) = outcome else { return Ok(130) };
+            let Some((outcome, of_turn)) = turn else { return Ok(130) };
+            exit = of_turn;
             if let Some(told) = present(&self.plan, &outcome.state, &outcome.env).result.get("messages") {
                 said = told.clone();
             }
             // A run that has ended kept what was said with its last event; one that waits has not ended.
             if outcome.state.status == Status::Waiting {
-                let write = MemoryWrite { key: self.thread(), value: Some(said.clone()) };
+                let write = MemoryWrite { key: self.thread.clone(), value: Some(said.clone()) };
                 self.app.store.remember(holder.clone(), vec![write]).await?;
             }
             match outcome.state.status {
@@ -117,33 +123,72 @@ impl Chat<'_> {
                 _ => {}
             }
         }
+        // Who talks has seen what went wrong; a script has asked one thing.
+        Ok(if self.talk.message.is_some() { exit } else { 0 })
     }
 
     /// One turn of the user.
-    async fn turn(&self, said: &Value, text: &str) -> Result<Option<RunOutcome>, Failure> {
+    async fn turn(&self, said: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, Failure> {
         let inputs = Value::map([("messages", said.clone()), ("message", text.into())]);
         let run = self.engine.start(Start {
             plan: self.plan.clone(),
             bundle: self.bundle,
             inputs,
-            owner: self.user.clone(),
+            owner: self.talk.user.clone(),
             agent: None,
             limits: self.app.config.limits.within(&self.plan.limits),
             depth: 0,
             workflow: None,
-            keep: Some(self.thread()),
+            keep: Some(self.thread.clone()),
             id: None,
         })?;
         Ok(drive(self.global, &self.output, &self.engine, run, &self.plan).await)
     }
 
     /// What a person says where the conversation waits for one.
-    async fn answer(&self, before: &RunOutcome, text: &str) -> Result<Option<RunOutcome>, Failure> {
+    async fn answer(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, Failure> {
         let open = before.state.steps().iter().find(|step| step.question.is_some());
         let Some(path) = open.map(|step| step.path.clone()) else { return Ok(None) };
-        self.engine.post(before.id, Wish::Answer { path, value: text.into(), by: self.user.clone() }).await?;
+        self.engine.post(before.id, Wish::Answer { path, value: text.into(), by: self.talk.user.clone() }).await?;
         let plan = self.plan.clone();
         let run = self.engine.resume(before.id, async |_| Ok(plan)).await?;
         Ok(drive(self.global, &self.output, &self.engine, run, &self.plan).await)
+    }
+}
+
+/// What a person says: one thing, or line after line.
+struct Heard {
+    once: Option<String>,
+    is_once: bool,
+    is_terminal: bool,
+}
+
+impl Heard {
+    fn new(once: Option<String>) -> Heard {
+        let (is_once, is_terminal) = (once.is_some(), std::io::stdin().is_terminal());
+        if is_terminal && !is_once {
+            eprintln!("/exit ends the chat");
+        }
+        Heard { once, is_once, is_terminal }
+    }
+
+    /// What is said next; `None` at the end.
+    fn next(&mut self) -> Option<String> {
+        while !self.is_once {
+            if self.is_terminal {
+                eprint!("\n> ");
+                // A prompt that cannot be shown is no reason to stop.
+                let _ = std::io::stderr().flush();
+            }
+            let mut line = String::new();
+            let read = std::io::stdin().lock().read_line(&mut line);
+            if read.is_err() || read.is_ok_and(|bytes| bytes == 0) || line.trim() == "/exit" {
+                return None;
+            }
+            if !line.trim().is_empty() {
+                return Some(line.trim().to_owned());
+            }
+        }
+        self.once.take()
     }
 }

@@ -8,6 +8,7 @@ mod explain;
 mod graph;
 mod keep;
 mod keys;
+mod mcp;
 mod models;
 mod remote;
 mod resume;
@@ -64,10 +65,12 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Import { file, out } => explain::import(&file, out.as_deref()),
         Command::Schema { format } => explain::schema(&format),
         Command::Chat(arguments) => chat::chat(&global, arguments).await,
+        Command::Agent(arguments) => chat::agent(&global, arguments).await,
         Command::Graph(arguments) => graph::graph(&global, &arguments),
         Command::User { command } => user::user(&global, command).await,
         Command::Explain { code } => explain::explain(&global, &code),
         Command::Serve(arguments) => serve::serve(&global, arguments).await,
+        Command::Mcp(arguments) => mcp::mcp(&global, arguments).await,
         Command::Sync(arguments) => sync::sync(&global, arguments).await,
         Command::Schedule { command } => starts::schedule(&global, command).await,
         Command::Hooks { command } => starts::hooks(&global, command).await,

@@ -101,17 +101,17 @@ pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine
     }
 }
 
-/// The same, giving the outcome; `None` if there is none.
+/// The same, giving the outcome and the exit code; `None` if there is none.
 pub(super) async fn drive(
     global: &Global,
     output: &OutputArgs,
     engine: &Engine,
     run: Run,
     plan: &Plan,
-) -> Option<RunOutcome> {
+) -> Option<(RunOutcome, u8)> {
     let outcome = driven(global, output, engine, run).await?;
-    conclude(global, output, plan, &outcome);
-    Some(outcome)
+    let exit = conclude(global, output, plan, &outcome);
+    Some((outcome, exit))
 }
 
 async fn driven(global: &Global, output: &OutputArgs, engine: &Engine, run: Run) -> Option<RunOutcome> {

@@ -6,8 +6,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, DELETE");
-const HEADERS: HeaderValue = HeaderValue::from_static("authorization, content-type, idempotency-key, last-event-id");
-const SHOWN: HeaderValue = HeaderValue::from_static("location, retry-after");
+const HEADERS: HeaderValue = HeaderValue::from_static(
+    "authorization, content-type, idempotency-key, last-event-id, \
+     mcp-session-id, mcp-protocol-version, mcp-method, mcp-name",
+);
+const SHOWN: HeaderValue = HeaderValue::from_static("location, retry-after, mcp-session-id");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 /// The origin of a call, if it is one of `listed`.

@@ -73,13 +73,18 @@ impl Live {
 
     /// Refuses a further run when there are as many as there may be.
     pub(crate) fn admit(&self) -> Result<(), Problem> {
-        if self.is_closed.load(Ordering::Relaxed) {
+        if self.is_closed() {
             return Err(Problem::new(Code::TooManyRuns, "the server is about to stop"));
         }
         match self.count() < self.max {
             true => Ok(()),
             false => Err(Problem::new(Code::TooManyRuns, format!("{} runs are under way", self.max))),
         }
+    }
+
+    /// Whether no further runs are taken, because the program is about to end.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     /// Takes no further runs.

@@ -1,6 +1,7 @@
 //! `flowloom serve`: the definitions of a folder as a service. Thin handlers over the runtime, which does not know that it
 //! is served.
 
+mod agents;
 mod body;
 pub(crate) mod catalog;
 mod cors;
@@ -14,6 +15,7 @@ pub(crate) mod hooks;
 pub(crate) mod keys;
 mod listen;
 mod live;
+pub(crate) mod mcp;
 mod models;
 mod params;
 mod problem;
@@ -112,6 +114,24 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// One that nobody calls from outside: it serves this process alone.
+    fn private(app: Arc<App>, folder: PathBuf, live: Arc<Live>) -> Server {
+        Server {
+            catalog: Arc::new(Catalog::new(folder, app.clone())),
+            live,
+            followers: Arc::default(),
+            busy: Busy::default(),
+            is_open: true,
+            rates: Rates::new(None),
+            streams: Streams::default(),
+            cors: Vec::new(),
+            hosts: Vec::new(),
+            openapi: serde_json::Value::Null,
+            scopes: HashMap::new(),
+            app,
+        }
+    }
+
     /// Whether `host` (with or without a port) is a name of this server.
     fn answers_to(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
@@ -166,10 +186,6 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
     let openapi = describe::complete(serde_json::to_value(openapi).unwrap_or_default());
     let server = Arc::new(Server {
-        catalog: Arc::new(Catalog::new(options.folder, app.clone())),
-        live: Live::new(options.max_runs, telemetry),
-        followers: Arc::default(),
-        busy: Busy::default(),
         is_open: !has_keys,
         rates: Rates::new(settings.rate(is_local)),
         streams: Streams::default(),
@@ -177,7 +193,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         hosts,
         scopes: describe::scopes(&openapi),
         openapi,
-        app,
+        ..Server::private(app, options.folder, Live::new(options.max_runs, telemetry))
     });
     let told = CancellationToken::new();
     let keepers = keepers(&server, &told).await?;
@@ -187,6 +203,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     }
     let (live, store) = (server.live.clone(), server.app.store.clone());
     let router = router
+        .route(mcp::http::PATH, mcp::http::route(&server))
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
         .method_not_allowed_fallback(async || {
             let message = "this route takes no such calls; GET /openapi.json says which it takes";
@@ -258,6 +275,7 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(runs::replay))
         .routes(routes!(threads::list))
         .routes(routes!(threads::get, threads::say, threads::remove))
+        .routes(routes!(agents::chat))
         .routes(routes!(models::list))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::put, schedules::remove))

@@ -83,19 +83,20 @@ pub(super) async fn stored(server: &Server, id: RunId, ending: Option<Ending>) -
     Ok(())
 }
 
-/// Waits until a run is no longer driven, wherever that is; where it stands then, if it was driven here. If it takes longer
-/// than `time`, the run goes on.
-pub(super) async fn waited(server: &Server, id: RunId, ending: Option<Ending>, time: Duration) -> Option<Arc<Ended>> {
-    let end = async {
-        match ending {
-            Some(ending) => ending.wait().await,
-            None => {
-                server.wait(id).await;
-                None
-            }
+/// Waits until a run is no longer driven, wherever that is; where it stands then, if it was driven here.
+pub(super) async fn over(server: &Server, id: RunId, ending: Option<Ending>) -> Option<Arc<Ended>> {
+    match ending {
+        Some(ending) => ending.wait().await,
+        None => {
+            server.wait(id).await;
+            None
         }
-    };
-    tokio::time::timeout(time, end).await.ok().flatten()
+    }
+}
+
+/// The same. If it takes longer than `time`, the run goes on.
+pub(super) async fn waited(server: &Server, id: RunId, ending: Option<Ending>, time: Duration) -> Option<Arc<Ended>> {
+    tokio::time::timeout(time, over(server, id, ending)).await.ok().flatten()
 }
 
 /// Whether a call wants a run's events for its answer.

@@ -196,24 +196,30 @@ async fn tell(call: Call, waiting: Waiting, wish: impl FnOnce(&RunState) -> Answ
     if state.status.is_final() {
         return Err(Problem::new(Code::NothingToDo, format!("the run has ended: {}", state.status.name())));
     }
-    let wish = wish(&state)?;
-    let (server, run) = (&call.server, opened.id);
-    let mut begun = server.live.again(run);
+    let begun = ask_of(&call.server, opened, wish(&state)?).await?;
+    call.answer(begun, waiting).await
+}
+
+/// The same for a run that was read.
+pub(super) async fn ask_of(server: &Arc<Server>, opened: Opened, wish: Wish) -> Answer<Begun> {
+    let run = opened.id;
+    let begun = server.live.again(run);
     let left = match server.live.control(run) {
         Some(control) => control.wish(wish).err(),
         None => Some(wish),
     };
-    if let Some(wish) = left {
-        // It may be in its last moments here.
-        server.live.wait(run).await;
-        match server.app.engine_of(&opened)?.post(run, wish.clone()).await {
-            Ok(()) => begun = go_on(server, opened).await?,
-            // Another process drives it, and will look.
-            Err(error) if error.code == Code::RunOwned => server.app.store.leave_wish(run, wish).await?,
-            Err(error) => return Err(error.into()),
+    let Some(wish) = left else { return Ok(begun) };
+    // It may be in its last moments here.
+    server.live.wait(run).await;
+    match server.app.engine_of(&opened)?.post(run, wish.clone()).await {
+        Ok(()) => go_on(server, opened).await,
+        // Another process drives it, and will look.
+        Err(error) if error.code == Code::RunOwned => {
+            server.app.store.leave_wish(run, wish).await?;
+            Ok(begun)
         }
+        Err(error) => Err(error.into()),
     }
-    call.answer(begun, waiting).await
 }
 
 /// Drives a run from where its journal stands, unless that is being done.

@@ -26,6 +26,7 @@ use utoipa::ToSchema;
 
 use super::Server;
 use super::body::Body;
+use super::catalog::Definition;
 use super::definitions::Whose;
 use super::keys::{Caller, Scope};
 use super::live::Begun;
@@ -37,7 +38,7 @@ use crate::definitions::is_id;
 use crate::server::params::{At, Params};
 
 /// The thread that a conversation without a name is, as `flowloom chat` has it.
-const USUAL: &str = "default";
+pub(super) const USUAL: &str = "default";
 
 /// What stands between a workflow and a thread in a key; no id has it.
 const BETWEEN: char = '\u{1}';
@@ -231,36 +232,54 @@ pub(crate) async fn say(
     Body(message, text): Body<Message>,
 ) -> Answer<Response> {
     let call = Call { server: &server, owner: admit(&server, &caller, message.user)?, headers: &headers };
-    if !is_id(&thread) {
+    let request = format!("{}\n{text}", key_of(&workflow, &thread));
+    let run = call.once(&request, async |id| turn(&call, (&workflow, &thread), &message.message, id).await);
+    answer(&server, run.await?, waiting, &headers).await
+}
+
+/// What is said in a conversation, as a run: a turn of its own, or the answer that it waits for.
+pub(super) async fn turn(
+    call: &Call<'_>,
+    (workflow, thread): (&str, &str),
+    message: &str,
+    id: Option<RunId>,
+) -> Answer<Begun> {
+    let definition = call.definition(workflow).await?;
+    turn_with(call, (&definition, thread), message, id).await
+}
+
+/// The same with a definition.
+pub(super) async fn turn_with(
+    call: &Call<'_>,
+    (definition, thread): (&Definition, &str),
+    message: &str,
+    id: Option<RunId>,
+) -> Answer<Begun> {
+    if !is_id(thread) {
         return Err(Problem::new(Code::RequestInvalid, format!("{thread:?} cannot be the name of a thread")));
     }
-    let key = key_of(&workflow, &thread);
-    let request = format!("{key}\n{text}");
-    let run = call.once(&request, async |id| {
-        let definition = call.definition(&workflow).await?;
-        let is_talk = definition.prepared.as_ref().is_none_or(|prepared| prepared.plan.thread.is_some());
-        if !is_talk {
-            let message = format!("{workflow} is no conversation; start it with POST /api/v1/runs");
-            return Err(Problem::new(Code::RequestInvalid, message));
+    let (server, key) = (call.server, key_of(&definition.id, thread));
+    let is_talk = definition.prepared.as_ref().is_none_or(|prepared| prepared.plan.thread.is_some());
+    if !is_talk {
+        let message = format!("{} is no conversation; start it with POST /api/v1/runs", definition.id);
+        return Err(Problem::new(Code::RequestInvalid, message));
+    }
+    let turn = Turn::begin(server, &call.owner, &key).await?;
+    let run = match asked(server, &call.owner, &key).await? {
+        Some(run) => {
+            call.is_for(run).await?;
+            reply(server, run, message, &call.owner).await?
         }
-        let turn = Turn::begin(&server, &call.owner, &key).await?;
-        let run = match asked(&server, &call.owner, &key).await? {
-            Some(run) => {
-                call.is_for(run).await?;
-                reply(&server, run, &message.message, &call.owner).await?
-            }
-            None => {
-                let before = said(&server, &call.owner, &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
-                let inputs = Value::map([("messages", before), ("message", message.message.as_str().into())]);
-                let starting = Starting { keep: Some(key.clone()), ..Starting::with(inputs) };
-                call.begin(&definition, starting, id).await?
-            }
-        };
-        turn.follow(run.id);
-        stored(&server, run.id, run.ending.clone()).await?;
-        Ok(run)
-    });
-    answer(&server, run.await?, waiting, &headers).await
+        None => {
+            let before = said(server, &call.owner, &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
+            let inputs = Value::map([("messages", before), ("message", message.into())]);
+            let starting = Starting { keep: Some(key.clone()), ..Starting::with(inputs) };
+            call.begin(definition, starting, id).await?
+        }
+    };
+    turn.follow(run.id);
+    stored(server, run.id, run.ending.clone()).await?;
+    Ok(run)
 }
 
 /// The run of a thread that waits for a person.

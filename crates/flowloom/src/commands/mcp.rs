@@ -1,0 +1,18 @@
+//! `flowloom mcp DIR`.
+
+use super::run::choose_model;
+use crate::app::App;
+use crate::cli::{Global, McpArgs};
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::server::mcp::stdio;
+
+pub(crate) async fn mcp(global: &Global, arguments: McpArgs) -> Outcome {
+    let mut config = Config::load(global)?;
+    choose_model(&mut config, &arguments.model);
+    if !arguments.folder.is_dir() {
+        return Err(Failure::usage(format!("{} is no folder", arguments.folder.display())));
+    }
+    stdio::serve(App::open(config)?, arguments.folder, &arguments.user).await?;
+    Ok(0)
+}

@@ -1,0 +1,60 @@
+//! Workflows as they are listed: pages of tools, and what is true of each.
+
+use flowloom_core::plan::{BlockCode, Kind, MemoryOperation, Plan, Step};
+use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
+
+use crate::offers::Offer;
+
+/// Tools of one page at most.
+const PAGE: usize = 1000;
+
+/// A page of the list, which `cursor` counts from; `None` if there is no such page.
+pub(super) fn page(offers: &[Offer], cursor: Option<&str>) -> Option<ListToolsResult> {
+    let begin =
+        cursor.map_or(Some(0), |cursor| cursor.parse().ok().filter(|begin| (1..offers.len()).contains(begin)))?;
+    let end = offers.len().min(begin + PAGE);
+    let mut page = ListToolsResult::with_all_items(offers[begin..end].iter().map(tool).collect());
+    page.next_cursor = (end < offers.len()).then(|| end.to_string());
+    Some(page)
+}
+
+fn tool(offer: &Offer) -> Tool {
+    let declaration = &offer.declaration;
+    let schema = serde_json::to_value(&declaration.parameters).ok();
+    let schema = schema.and_then(|schema| schema.as_object().cloned()).unwrap_or_default();
+    Tool::new(declaration.name.clone(), declaration.description.clone(), schema)
+        .with_title(offer.plan.name.clone())
+        .with_annotations(annotations(&offer.plan))
+}
+
+/// What can be said of a workflow from its definition. What a function, a block of code or a server does is not known, and
+/// so counts as what may destroy something.
+fn annotations(plan: &Plan) -> ToolAnnotations {
+    // A conversation is kept.
+    let (mut only_reads, mut stays_here) = (plan.thread.is_none(), true);
+    plan.root.visit(&mut |step| {
+        only_reads &= reads(step);
+        stays_here &= stays(step);
+    });
+    ToolAnnotations::new().read_only(only_reads).destructive(!only_reads).open_world(!stays_here)
+}
+
+/// Whether a step changes nothing outside its run.
+fn reads(step: &Step) -> bool {
+    match &step.kind {
+        Kind::Http(http) => {
+            let method = http.method.as_literal().map(|method| method.trim().to_ascii_uppercase());
+            method.is_some_and(|method| matches!(method.as_str(), "" | "GET" | "HEAD"))
+        }
+        Kind::Call(_) | Kind::Tools(_) => false,
+        Kind::Agent(agent) => agent.tools.is_empty(),
+        Kind::Block(block) => matches!(block.code, BlockCode::Prompt(_)),
+        Kind::Memory(memory) => memory.operation != MemoryOperation::Set,
+        _ => true,
+    }
+}
+
+/// Whether a step reaches nothing but models, people and what is kept here.
+fn stays(step: &Step) -> bool {
+    !matches!(step.kind, Kind::Http(_) | Kind::Scrape(_)) && (reads(step) || matches!(step.kind, Kind::Memory(_)))
+}

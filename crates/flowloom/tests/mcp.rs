@@ -1,0 +1,207 @@
+//! Workflows as MCP tools, with the clients that people use: the SDKs for Python and TypeScript in two generations, the
+//! inspector's command line and the conformance package. `scripts/fetch-clients.sh` installs them; without them these
+//! tests say SKIP, unless FLOWLOOM_REQUIRE_CLIENTS is set, as `make test` does.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Map, Value, json};
+use support::clients::{clients, output, root};
+use support::http::Serving;
+use support::{Place, Server, two_calls};
+
+/// A place with a tool that works, one that fails, one that asks, and one that waits for `slow`.
+fn place(slow: &Server) -> Place {
+    let place = Place::hello(&slow.allowed());
+    let fails = json!({"id": "fails", "name": "fails", "description": "d", "steps": [
+        {"name": "s", "functionId": "tool::web_fetch", "mode": "sequential", "errorMode": "fail", "promptTemplate": "http://127.0.0.1:1/"},
+    ]});
+    place.write("fails.json", &fails.to_string());
+    place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    place.write("flow.json", &two_calls(slow, "GET", "/slow"));
+    place
+}
+
+/// A client's program in a set, on its way to the server over HTTP, or with a server of its own on stdio.
+fn client(place: &Place, set: &Path, file: &str, address: Option<&str>) -> Command {
+    let generation = set.file_name().expect("a name");
+    let script = root().join("tests/clients").join(generation).join(file);
+    let mut command = match file.ends_with(".py") {
+        true => Command::new(set.join("python/bin/python")),
+        false => Command::new("node"),
+    };
+    command.arg(script);
+    if !file.ends_with(".py") {
+        command.arg(set);
+    }
+    match address {
+        Some(address) => command.args(["http", &format!("http://{address}/mcp")]),
+        None => command.args(["stdio", env!("CARGO_BIN_EXE_flowloom"), "mcp", "."]),
+    };
+    let own = place.command(&[]);
+    command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(place.path("")).stdin(Stdio::null());
+    command
+}
+
+/// What a client sees, line by line. What it waits for is let go when it has heard that it is under way.
+fn seen(mut client: Child, slow: &Server) -> Map<String, Value> {
+    let lines = BufReader::new(client.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut seen = Map::new();
+    for line in lines {
+        let Ok(Value::Object(one)) = serde_json::from_str(&line) else { panic!("{line}") };
+        if one.contains_key("progress") {
+            slow.release();
+        }
+        seen.extend(one);
+    }
+    assert!(client.wait().expect("it ends").success(), "{seen:?}");
+    seen
+}
+
+fn result(value: &str) -> Value {
+    json!({"structured": {"result": value}, "text": value, "error": false})
+}
+
+fn failure(code: &str, path: Option<&str>, message: &str) -> Value {
+    let error = json!({"code": code, "message": message, "path": path});
+    let at = path.map(|path| format!(" at {path}")).unwrap_or_default();
+    json!({"structured": {"status": "failed", "error": error}, "text": format!("{code}{at}: {message}"), "error": true})
+}
+
+/// What every client sees of a place.
+fn check(mut seen: Map<String, Value>) {
+    let tools = seen.remove("tools").expect("tools");
+    let any = json!({"type": "object", "properties": {"input": {"description": "What it works on: any value"}},
+        "required": ["input"], "additionalProperties": false});
+    let named = json!({"type": "object", "properties": {"a": {"type": "string", "description": "Value for variable a"}},
+        "required": [], "additionalProperties": false});
+    assert_eq!(tools, json!({"ask-a-person": any, "fails": any, "hello": any, "two_calls": named}));
+    let wrong = "the arguments of hello do not fit: Additional properties are not allowed ('output' was unexpected); \
+                 \"input\" is a required property";
+    let denied = "127.0.0.1:1 may not be reached: loopback; to allow it, set egress.allow = [\"127.0.0.1:1\"]";
+    let mut slow = result("LLM(/slow)");
+    slow["grows"] = true.into();
+    let expected = json!({
+        "hello": result("LLM(Say hi)"),
+        "wrong": failure("FL1038", None, wrong),
+        "unknown": -32602,
+        "failed": failure("FL1004", Some("/s"), denied),
+        "asked": "What shall the poem be about?",
+        "answered": result("LLM(Write a poem of four short lines about tea.)"),
+        "cancelled": true,
+        "progress": "/start~1 finished",
+        "slow": slow,
+    });
+    assert_eq!(Value::Object(seen), expected);
+}
+
+fn over_http(set: &str, file: &str) {
+    let Some(set) = clients(set) else { return };
+    let slow = Server::start();
+    let place = place(&slow);
+    let server = Serving::start(&place, &[]);
+    let child = client(&place, &set, file, Some(&server.address)).stdout(Stdio::piped()).spawn();
+    check(seen(child.expect("it starts"), &slow));
+    let runs = server.get("/api/v1/runs?name=two%20calls").json();
+    assert_eq!(statuses(&runs["items"]), ["succeeded", "cancelled"]);
+}
+
+fn on_stdio(set: &str, file: &str) {
+    let Some(set) = clients(set) else { return };
+    let slow = Server::start();
+    let place = place(&slow);
+    let child = client(&place, &set, file, None).stdout(Stdio::piped()).spawn();
+    check(seen(child.expect("it starts"), &slow));
+    let (_, runs) = place.json(&["runs"]);
+    assert_eq!(statuses(&runs), ["succeeded", "cancelled", "succeeded", "failed", "succeeded"]);
+}
+
+/// The newest first.
+fn statuses(runs: &Value) -> Vec<&str> {
+    runs.as_array().expect("runs").iter().filter_map(|run| run["status"].as_str()).collect()
+}
+
+#[test]
+fn the_typescript_sdk_over_http() {
+    over_http("mcp", "client.mjs");
+}
+
+#[test]
+fn the_typescript_sdk_on_stdio() {
+    on_stdio("mcp", "client.mjs");
+}
+
+#[test]
+fn the_python_sdk_over_http() {
+    over_http("mcp", "client.py");
+}
+
+#[test]
+fn the_python_sdk_on_stdio() {
+    on_stdio("mcp", "client.py");
+}
+
+#[test]
+fn the_typescript_sdk_before_over_http() {
+    over_http("mcp-legacy", "client.mjs");
+}
+
+#[test]
+fn the_typescript_sdk_before_on_stdio() {
+    on_stdio("mcp-legacy", "client.mjs");
+}
+
+#[test]
+fn the_python_sdk_before_over_http() {
+    over_http("mcp-legacy", "client.py");
+}
+
+#[test]
+fn the_python_sdk_before_on_stdio() {
+    on_stdio("mcp-legacy", "client.py");
+}
+
+#[test]
+fn a_client_needs_a_key_where_there_are_keys() {
+    let Some(set) = clients("mcp") else { return };
+    let slow = Server::start();
+    let place = place(&slow);
+    let key = String::from_utf8(place.run(&["keys", "create", "--name", "k"]).stdout).expect("UTF-8");
+    let server = Serving::start(&place, &[]);
+    for (key, is_known) in [("fl_wrong", false), (key.trim(), true)] {
+        let mut child = client(&place, &set, "client.mjs", Some(&server.address));
+        let seen = seen(child.env("KEY", key).stdout(Stdio::piped()).spawn().expect("it starts"), &slow);
+        assert_eq!(seen.contains_key("refused"), !is_known, "{seen:?}");
+    }
+}
+
+#[test]
+fn the_inspector_lists_and_calls() {
+    let Some(set) = clients("mcp") else { return };
+    let slow = Server::start();
+    let place = place(&slow);
+    let server = Serving::start(&place, &[]);
+    let address = format!("http://{}/mcp", server.address);
+    let program = env!("CARGO_BIN_EXE_flowloom");
+    let ways: [&[&str]; 2] = [&[&address, "--transport", "http"], &[program, "mcp", "."]];
+    for way in ways {
+        let inspect = |asked: &[&str]| {
+            let launcher = set.join("node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js");
+            let mut command = Command::new("node");
+            command.arg(launcher).arg("--cli").args(way).args(asked).current_dir(place.path(""));
+            let own = place.command(&[]);
+            command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            serde_json::from_str::<Value>(&output(&mut command)).expect("JSON")
+        };
+        let listed = inspect(&["--method", "tools/list"]);
+        let names: Vec<&str> =
+            listed["tools"].as_array().expect("tools").iter().filter_map(|tool| tool["name"].as_str()).collect();
+        assert_eq!(names, ["ask-a-person", "fails", "two_calls", "hello"]);
+        let called = inspect(&["--method", "tools/call", "--tool-name", "hello", "--tool-arg", "input=hi"]);
+        assert_eq!(called["structuredContent"], json!({"result": "LLM(Say hi)"}));
+    }
+}
