@@ -293,6 +293,9 @@ pub struct AskRequest {
     /// JSON Schema of the answer, if it is not just text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
+    /// Hash of what is agreed to, where the question is for someone's agreement: the tool, what it does and its arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Hash>,
 }
 
 impl Request {
@@ -356,6 +359,9 @@ impl Request {
             }
             Request::Ask(request) => {
                 hasher.text(&request.question).value(&request.schema.clone().unwrap_or_default());
+                request.subject.iter().for_each(|subject| {
+                    hasher.hash(subject);
+                });
             }
             Request::Wait { duration_ms } => {
                 hasher.number(*duration_ms);

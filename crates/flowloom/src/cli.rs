@@ -1,11 +1,14 @@
 //! The command line: what can be asked for, and how it is written.
 
+mod talk;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::draw::Style;
 use crate::server::schedules::Missed;
+pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 
 /// The model that comes with the program's own set-up, and that examples name.
 pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
@@ -227,42 +230,6 @@ pub(crate) struct CheckArgs {
     /// How problems are written
     #[arg(long, value_enum, default_value_t = ReportStyle::Human)]
     pub(crate) report: ReportStyle,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ChatArgs {
-    /// The graph, or an agent
-    pub(crate) file: PathBuf,
-    #[command(flatten)]
-    pub(crate) talk: TalkArgs,
-    /// Leave out edges that lead nowhere
-    #[arg(long)]
-    pub(crate) lenient: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AgentArgs {
-    /// The folder of the workflows, or the file of an agent among them
-    #[arg(default_value = ".")]
-    pub(crate) path: PathBuf,
-    #[command(flatten)]
-    pub(crate) talk: TalkArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TalkArgs {
-    /// Say this, and end with the answer
-    #[arg(long, short, value_name = "TEXT")]
-    pub(crate) message: Option<String>,
-    /// Forget what was said before
-    #[arg(long)]
-    pub(crate) new: bool,
-    /// The model of agents that name none (p:m), or an alias (named=p:m, *=p:m)
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) model: Vec<String>,
-    /// Who talks
-    #[arg(long, value_name = "ID", default_value = "local")]
-    pub(crate) user: String,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{InputKind, Inputs, Plan};
+use flowloom_core::request::AskRequest;
 use flowloom_core::value::{Map, Value};
 
 use crate::failure::Failure;
@@ -133,6 +134,17 @@ pub(crate) fn duration_ms(text: &str) -> Option<u64> {
         _ => return None,
     };
     Some((number.parse::<f64>().ok()? * factor) as u64)
+}
+
+/// What a person's words are as the answer to a question.
+pub(crate) fn said(question: &AskRequest, text: &str) -> Value {
+    let kind = question.schema.as_ref().and_then(|schema| schema.get("type")?.as_str().map(str::to_owned));
+    match (kind.as_deref(), text.trim().to_lowercase().as_str()) {
+        (None | Some("string"), _) => text.into(),
+        (Some("boolean"), "yes" | "y" | "ok") => true.into(),
+        (Some("boolean"), "no" | "n") => false.into(),
+        _ => json_or_text(text),
+    }
 }
 
 /// JSON if it reads as JSON, else the text itself.

@@ -4,6 +4,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
+use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Format, Plan};
@@ -20,9 +21,9 @@ use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
 use crate::config::Config;
 use crate::definitions::Content;
 use crate::failure::{Failure, Outcome};
-use crate::flows;
 use crate::server::catalog::Catalog;
 use crate::source::{self, Reading};
+use crate::{flows, inputs};
 
 /// What a chat needs for each of its turns.
 struct Chat<'a> {
@@ -104,7 +105,14 @@ impl Chat<'_> {
         let (mut waiting, mut exit): (Option<RunOutcome>, u8) = (None, 0);
         while let Some(line) = heard.next() {
             let turn = match waiting.take() {
-                Some(before) => self.answer(&before, &line).await?,
+                Some(before) => match self.answer(&before, &line).await {
+                    Err(Failure { error, .. }) if error.code == Code::AnswerInvalid => {
+                        eprintln!("{}", error.message);
+                        waiting = Some(before);
+                        continue;
+                    }
+                    turn => turn?,
+                },
                 None => self.turn(&said, &line).await?,
             };
             let Some((outcome, of_turn)) = turn else { return Ok(130) };
@@ -147,9 +155,10 @@ impl Chat<'_> {
 
     /// What a person says where the conversation waits for one.
     async fn answer(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, Failure> {
-        let open = before.state.steps().iter().find(|step| step.question.is_some());
-        let Some(path) = open.map(|step| step.path.clone()) else { return Ok(None) };
-        self.engine.post(before.id, Wish::Answer { path, value: text.into(), by: self.talk.user.clone() }).await?;
+        let open = before.state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
+        let Some((path, question)) = open else { return Ok(None) };
+        let wish = Wish::Answer { path, value: inputs::said(question, text), by: self.talk.user.clone() };
+        self.engine.post(before.id, wish).await?;
         let plan = self.plan.clone();
         let run = self.engine.resume(before.id, async |_| Ok(plan)).await?;
         Ok(drive(self.global, &self.output, &self.engine, run, &self.plan).await)

@@ -15,7 +15,7 @@ use crate::app::{App, Opened};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::inputs::json_or_text;
+use crate::inputs::{self, json_or_text};
 
 /// Looks at a cancelled run before giving up on its owner, and the pause between them.
 const LOOKS: u32 = 300;
@@ -87,7 +87,11 @@ pub(crate) async fn answer(global: &Global, arguments: AnswerArgs) -> Outcome {
     let state = opened.state();
     let open: Vec<&StepState> = state.steps().iter().filter(|step| step.question.is_some()).collect();
     let path = chosen(&open, arguments.path.as_deref(), "question")?;
-    let value = json_or_text(&arguments.answer);
+    let question = open.iter().find(|step| step.path == path).and_then(|step| step.question.as_ref());
+    let value = match question {
+        Some(question) if question.schema.is_some() => inputs::said(question, &arguments.answer),
+        _ => json_or_text(&arguments.answer),
+    };
     let wish = Wish::Answer { path, value, by: "answer".to_owned() };
     tell(global, &app, opened, wish, arguments.no_resume, &arguments.output).await
 }

@@ -102,6 +102,9 @@ pub(crate) struct Reply {
     /// The step that asks, if there are several.
     #[serde(default)]
     path: Option<String>,
+    /// What is agreed to, as `subject` of the question names it; refused if the question is about something else.
+    #[serde(default)]
+    subject: Option<String>,
 }
 
 /// Answers a question of a run that waits, and lets it go on.
@@ -119,6 +122,10 @@ pub(crate) async fn reply(
     let by = call.by();
     let wish = |state: &RunState| {
         let path = chosen(state, reply.path.as_deref(), Phase::Waiting, "question")?;
+        let asked = state.step(&path).and_then(|step| step.question.as_ref()?.subject);
+        if reply.subject.is_some_and(|subject| asked.is_none_or(|asked| asked.to_string() != subject)) {
+            return Err(Problem::new(Code::AnswerInvalid, "this is the subject of another question"));
+        }
         Ok(Wish::Answer { path, value: reply.value, by })
     };
     tell(call, waiting, wish).await

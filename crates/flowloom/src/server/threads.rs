@@ -35,6 +35,7 @@ use super::run::{Waiting, answer, stored};
 use super::start::{Call, Starting, admit};
 use super::tell::go_on;
 use crate::definitions::is_id;
+use crate::inputs::said as said_to;
 use crate::server::params::{At, Params};
 
 /// The thread that a conversation without a name is, as `flowloom chat` has it.
@@ -302,8 +303,9 @@ async fn asked(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Option<Ru
 async fn reply(server: &Arc<Server>, run: RunId, text: &str, by: &str) -> Answer<Begun> {
     let opened = server.app.open_id(run).await?;
     let state = opened.state();
-    if let Some(open) = state.steps().iter().find(|step| step.question.is_some()) {
-        let wish = Wish::Answer { path: open.path.clone(), value: text.into(), by: by.to_owned() };
+    let open = state.steps().iter().find_map(|step| Some((step, step.question.as_ref()?)));
+    if let Some((step, question)) = open {
+        let wish = Wish::Answer { path: step.path.clone(), value: said_to(question, text), by: by.to_owned() };
         server.app.engine_of(&opened)?.post(run, wish).await?;
     }
     go_on(server, opened).await

@@ -202,7 +202,7 @@ impl Interpreter {
             Kind::Memory(step) => memory_request(step, env, place),
             Kind::Ask { question, schema } => {
                 let question = no_secrets(question.resolve(env, place.text)?)?;
-                Ok(Request::Ask(AskRequest { question, schema: schema.clone() }))
+                Ok(Request::Ask(AskRequest { question, schema: schema.clone(), subject: None }))
             }
             Kind::Wait { duration_ms } => Ok(Request::Wait { duration_ms: *duration_ms }),
             Kind::Fail { code, message } => Err(StepError::new(*code, message.clone())),

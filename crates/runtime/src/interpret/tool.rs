@@ -3,10 +3,11 @@
 
 use flowloom_core::args::Payload;
 use flowloom_core::error::StepError;
+use flowloom_core::hash::{Hash, Hasher};
 use flowloom_core::path::Key;
 use flowloom_core::plan::{AgentTool, Policy, ToolEffect};
 use flowloom_core::render::{self, Style};
-use flowloom_core::request::{AskRequest, CallRequest, Request, ToolCall};
+use flowloom_core::request::{AskRequest, CallRequest, Request, ToolCall, ToolDeclaration};
 use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
 
@@ -80,7 +81,7 @@ impl Interpreter {
             }
             ToolEffect::Client => {
                 let question = format!("{} {}", tool.declaration.name, render::json(arguments));
-                Ok(Request::Ask(AskRequest { question, schema: None }))
+                Ok(Request::Ask(AskRequest { question, schema: None, subject: None }))
             }
         }
     }
@@ -96,7 +97,8 @@ impl Interpreter {
         let question = format!("Allow {} with {}?", tool.declaration.name, render::json(arguments));
         let schema = Some(Value::map([("type", Value::from("boolean"))]));
         let at = place.at(place.path.child(&Key::nth("approval", 1)));
-        let ask = || Ok(Request::Ask(AskRequest { question: question.clone(), schema: schema.clone() }));
+        let asked = AskRequest { question, schema, subject: Some(subject(tool, arguments)) };
+        let ask = || Ok(Request::Ask(asked.clone()));
         let answer = self.attempts(policy, &at, ask).await?;
         Ok(answer.and_then(|answer| answer.as_bool()).unwrap_or(false))
     }
@@ -116,6 +118,15 @@ fn told(tool: &AgentTool, output: Value) -> Told {
         true => Told::Answer(text),
         false => Told::Result(text.into()),
     }
+}
+
+/// What is agreed to with a call: nothing else is called with that agreement.
+fn subject(tool: &AgentTool, arguments: &Value) -> Hash {
+    let ToolDeclaration { name, description, parameters } = &tool.declaration;
+    let does = tool.effect.function().unwrap_or_default();
+    let mut hasher = Hasher::new();
+    hasher.text(name).text(description).text(&render::json(parameters)).text(&does).text(&render::json(arguments));
+    hasher.finish()
 }
 
 /// The arguments as an object that has what the declaration requires; else what is wrong with them.
