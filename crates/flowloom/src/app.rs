@@ -54,7 +54,7 @@ pub(crate) struct Ready {
 
 impl App {
     pub(crate) fn open(config: Config) -> Result<App, StepError> {
-        let servers = servers(&config);
+        let servers = servers(&config)?;
         App::open_with(config, servers)
     }
 
@@ -68,7 +68,8 @@ impl App {
     /// An engine for the runs of one bundle.
     pub(crate) fn engine(&self, bundle: &Bundle) -> Result<Engine, StepError> {
         let models = Arc::new(models(&self.config, bundle.model.clone(), &bundle.aliases));
-        let client = Arc::new(HttpClient::new(self.policy()?, Arc::new(EnvironmentSecrets), HttpLimits::default()));
+        let client =
+            Arc::new(HttpClient::new(policy(&self.config)?, Arc::new(EnvironmentSecrets), HttpLimits::default()));
         let host = Arc::new(Host::new(self.store.clone(), bundle.clone()));
         let registry = Arc::new(self.registry(bundle, &client, &host)?);
         let (scraper, code) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
@@ -83,16 +84,6 @@ impl App {
         let functions = Arc::downgrade(&registry);
         host.set_engine(move || functions.upgrade().map(&over));
         Ok(engine)
-    }
-
-    fn policy(&self) -> Result<EgressPolicy, StepError> {
-        let mut allowed = self.config.egress.allow.clone();
-        allowed.extend(self.config.tools.base_url.as_deref().and_then(host_and_port));
-        let mut policy = EgressPolicy::allowing(&allowed)?;
-        if let Some(ports) = &self.config.egress.ports {
-            policy.ports.clone_from(ports);
-        }
-        Ok(policy)
     }
 
     fn registry(&self, bundle: &Bundle, client: &Arc<HttpClient>, host: &Arc<Host>) -> Result<Registry, StepError> {
@@ -259,8 +250,21 @@ pub(crate) fn plan_of(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
 }
 
 /// The MCP servers as configured; none is started yet.
-pub(crate) fn servers(config: &Config) -> Servers {
-    Servers::new(config, Arc::new(EnvironmentSecrets))
+pub(crate) fn servers(config: &Config) -> Result<Servers, StepError> {
+    let secrets = Arc::new(EnvironmentSecrets);
+    let client = Arc::new(HttpClient::new(policy(config)?, secrets.clone(), HttpLimits::default()));
+    Ok(Servers::new(config, secrets, client))
+}
+
+/// What may be reached, as configured.
+fn policy(config: &Config) -> Result<EgressPolicy, StepError> {
+    let mut allowed = config.egress.allow.clone();
+    allowed.extend(config.tools.base_url.as_deref().and_then(host_and_port));
+    let mut policy = EgressPolicy::allowing(&allowed)?;
+    if let Some(ports) = &config.egress.ports {
+        policy.ports.clone_from(ports);
+    }
+    Ok(policy)
 }
 
 /// The sandbox as configured; it starts nothing yet. Its workers are this program, also after a newer one took its place.

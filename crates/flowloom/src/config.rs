@@ -187,11 +187,17 @@ impl Function {
     }
 }
 
-/// An MCP server on stdio, whose tools are functions `NAME::tool`.
+/// An MCP server, whose tools are functions `NAME::tool`: a program that is started, or an address.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mcp {
-    pub(crate) command: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    /// What is sent with every request to `url`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) headers: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) args: Vec<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -12,7 +12,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::request::ToolDeclaration;
 use flowloom_formats::{Approval, ToolServer};
 use flowloom_tools::secrets::read_text;
-use flowloom_tools::{McpConfig, McpServer, Secrets};
+use flowloom_tools::{HttpClient, McpConfig, McpServer, Remote, Secrets};
 
 use crate::config::{Config, Mcp, NeedsApproval};
 use crate::flows::Flows;
@@ -39,13 +39,15 @@ const TAKEN: [&str; 6] = ["agent", "flow", "human", "memory", "tool", "workflow"
 pub(crate) struct Servers {
     folder: PathBuf,
     secrets: Arc<dyn Secrets>,
+    /// What reaches those that have an address.
+    client: Arc<HttpClient>,
     /// By name and settings, since a run keeps the settings that it began with.
     known: Mutex<BTreeMap<String, Arc<McpServer>>>,
 }
 
 impl Servers {
-    pub(crate) fn new(config: &Config, secrets: Arc<dyn Secrets>) -> Servers {
-        Servers { folder: config.base(), secrets, known: Mutex::default() }
+    pub(crate) fn new(config: &Config, secrets: Arc<dyn Secrets>, client: Arc<HttpClient>) -> Servers {
+        Servers { folder: config.base(), secrets, client, known: Mutex::default() }
     }
 
     /// The server of this name and settings; nothing is started yet.
@@ -91,7 +93,13 @@ impl Servers {
         let inherited = INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
         let inherited = inherited.map(|(name, value)| (name, value.as_str().into()));
         let own = mcp.env.iter().map(|(name, value)| (name.clone(), read_text(value)));
-        let mut config = McpConfig::new(&mcp.command);
+        let mut config = match &mcp.url {
+            Some(url) => {
+                let headers = mcp.headers.iter().map(|(name, value)| (name.clone(), read_text(value))).collect();
+                McpConfig::at(Remote { url: url.clone(), headers, client: self.client.clone() })
+            }
+            None => McpConfig::new(mcp.command.as_deref().unwrap_or_default()),
+        };
         config.args.clone_from(&mcp.args);
         config.env = inherited.chain(own).collect();
         config.folder.clone_from(&self.folder);
@@ -127,13 +135,17 @@ pub(crate) fn described(mcp: &BTreeMap<String, Mcp>, offered: &Declared) -> Vec<
     mcp.iter().map(server).collect()
 }
 
-/// Whether servers have names that functions can begin with.
+/// Whether servers have names that functions can begin with, and a program or an address.
 pub(crate) fn check(mcp: &BTreeMap<String, Mcp>) -> Result<(), StepError> {
-    for name in mcp.keys() {
+    for (name, server) in mcp {
+        let is_started = !server.args.is_empty() || !server.env.is_empty();
         let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         let problem = match TAKEN.contains(&name.as_str()) {
             true => "is a namespace of built-in functions; choose another",
             false if !is_plain => "is no name for a server: use letters, digits, _ and -",
+            false if server.command.is_some() == server.url.is_some() => "needs either a command or a url",
+            false if server.url.is_some() && is_started => "has a url; args and env are for a command",
+            false if server.command.is_some() && !server.headers.is_empty() => "has a command; headers are for a url",
             false => continue,
         };
         return Err(StepError::new(Code::ConfigInvalid, format!("[mcp.{name:?}] {problem}")));

@@ -88,6 +88,7 @@ pub(crate) fn steps(state: &RunState) -> Value {
         let question = step.question.as_ref().map_or(Value::Null, |asked| asked.question.as_str().into());
         let tokens =
             step.usage.as_ref().map_or(Value::Null, |usage| ((usage.input_tokens + usage.output_tokens) as i64).into());
+        let subject = step.question.as_ref().and_then(|asked| asked.subject);
         Value::map([
             ("path", Value::from(step.path.as_str())),
             ("phase", step.phase.name().into()),
@@ -98,6 +99,7 @@ pub(crate) fn steps(state: &RunState) -> Value {
             ("finished_at", time(step.finished_at)),
             ("tokens", tokens),
             ("question", question),
+            ("subject", subject.map_or(Value::Null, |subject| subject.to_string().into())),
             ("error", error),
         ])
     };

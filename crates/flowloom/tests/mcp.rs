@@ -2,6 +2,8 @@
 //! inspector's command line and the conformance package. `scripts/fetch-clients.sh` installs them; without them these
 //! tests say SKIP, unless FLOWLOOM_REQUIRE_CLIENTS is set, as `make test` does.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 mod support;
 
 use std::io::{BufRead, BufReader};
@@ -204,4 +206,34 @@ fn the_inspector_lists_and_calls() {
         let called = inspect(&["--method", "tools/call", "--tool-name", "hello", "--tool-arg", "input=hi"]);
         assert_eq!(called["structuredContent"], json!({"result": "LLM(Say hi)"}));
     }
+}
+
+/// A flow without inputs that asks a scripted model for each instruction.
+fn flow(name: &str, steps: &[Value]) -> String {
+    json!({"name": name, "description": "d", "steps": steps}).to_string()
+}
+
+#[test]
+fn the_conformance_package_finds_nothing_but_what_a_server_of_tools_lacks() {
+    let Some(set) = clients("mcp") else { return };
+    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let ask = |text: &str| json!({"type": "llmInstruction", "config": {"instruction": text, "resultVariable": "r"}});
+    let fails = json!({"type": "apiCall", "config": {"url": "http://127.0.0.1:1/", "method": "GET", "headers": []}});
+    place.write("text.json", &flow("test_simple_text", &[ask("This is a simple text response for testing.")]));
+    place.write("progress.json", &flow("test_tool_with_progress", &[ask("one"), ask("two"), ask("three")]));
+    place.write("error.json", &flow("test_error_handling", &[fails]));
+    // A conversation in which a person answers, whatever is said.
+    let asks = json!({"id": "test_elicitation", "name": "n", "description": "d", "isConversational": true,
+        "nodes": [{"id": "a", "nodeName": "human_handoff", "nodeType": "HUMAN_HANDOFF"}],
+        "entrypointNodeId": "a", "edges": [{"sourceNodeId": "a", "targetNodeId": null}]});
+    place.write("ask.json", &asks.to_string());
+    let server = Serving::start(&place, &[]);
+    let package = set.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
+    let mut command = Command::new("node");
+    command.arg(package).args(["server", "--suite", "all", "--url", &format!("http://{}/mcp", server.address)]);
+    command
+        .arg("--expected-failures")
+        .arg(root().join("tests/clients/mcp/conformance.yml"))
+        .current_dir(place.path(""));
+    println!("{}", output(&mut command));
 }

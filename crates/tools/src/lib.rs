@@ -19,6 +19,6 @@ mod tests;
 pub use egress::{EgressPolicy, HostPort, Lookup, SystemLookup};
 pub use functions::{Capabilities, FunctionConfig, HttpFunction, NativeFunction, Registry};
 pub use http::{HttpClient, HttpLimits};
-pub use mcp::{McpConfig, McpServer};
+pub use mcp::{McpConfig, McpServer, Remote};
 pub use scrape::PageScraper;
 pub use secrets::Secrets;

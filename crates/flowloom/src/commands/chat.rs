@@ -43,7 +43,7 @@ pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
     let mut config = Config::load(global)?;
     choose_model(&mut config, &talk.model);
     let reading = Reading { config: &config, format: None, lenient };
-    let servers = app::servers(&config);
+    let servers = app::servers(&config)?;
     let source = source::load_to_run(&file, &reading, &servers).await?;
     eprint!("{}", source::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };

@@ -86,7 +86,10 @@ async fn sandbox(config: &Config) -> Vec<Finding> {
 
 /// Whether the MCP servers can be used, by starting them.
 async fn servers(config: &Config) -> Vec<Finding> {
-    let servers = app::servers(config);
+    let servers = match app::servers(config) {
+        Ok(servers) => servers,
+        Err(error) => return vec![Finding { is_fine: false, ..fine("mcp", error.message, "") }],
+    };
     let mut rows = Vec::new();
     for (name, mcp) in &config.mcp {
         let row = format!("mcp {name}");

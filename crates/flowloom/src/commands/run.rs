@@ -22,7 +22,7 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     choose_model(&mut config, &arguments.model);
     let format = source::format(arguments.format.as_deref())?;
     let reading = Reading { config: &config, format, lenient: arguments.lenient };
-    let servers = app::servers(&config);
+    let servers = app::servers(&config)?;
     let source = source::load_to_run(&arguments.file, &reading, &servers).await?;
     eprint!("{}", source::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };

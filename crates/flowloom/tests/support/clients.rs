@@ -9,6 +9,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// The folder of a set of clients, if they are installed; else the test says SKIP, unless FLOWLOOM_REQUIRE_CLIENTS is set.
+#[allow(clippy::print_stderr)]
 pub(crate) fn clients(set: &str) -> Option<PathBuf> {
     let folder = root().join(".tools/clients").join(set);
     if folder.join("pinned").exists() {

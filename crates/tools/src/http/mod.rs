@@ -15,6 +15,7 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_runtime::effects::{Context, Http, Reply};
+use url::Url;
 
 use crate::egress::{EgressPolicy, Lookup, Resolver, Route, SystemLookup};
 use crate::secrets::Secrets;
@@ -108,6 +109,11 @@ impl HttpClient {
                 .map_err(|error| error.to_string())
         });
         built.as_ref().map_err(|why| StepError::new(Code::HttpFailed, format!("no HTTP client could be set up: {why}")))
+    }
+
+    /// A client for one address that was vetted, for what speaks a protocol of its own over HTTP. It follows no redirects.
+    pub(crate) fn guarded(&self, url: &Url) -> Result<reqwest::Client, StepError> {
+        Ok(self.client(self.policy.vet(url)?)?.clone())
     }
 
     fn builder(&self, route: Route) -> reqwest::ClientBuilder {

@@ -1,5 +1,6 @@
-//! A connection to a running MCP server: the handshake, the list of its tools, and calls.
+//! A connection to an MCP server: the handshake, the list of its tools, and calls.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
@@ -10,9 +11,11 @@ use flowloom_core::request::ToolDeclaration;
 use flowloom_core::value::{Map, Value};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, Implementation,
-    PaginatedRequestParams, Tool,
+    PaginatedRequestParams, ProtocolVersion, Tool,
 };
-use rmcp::service::{RoleClient, RunningService, ServiceError};
+use rmcp::service::{ClientLifecycleMode, RoleClient, RunningService, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
 use super::process::{Pipes, Process};
 
@@ -22,22 +25,46 @@ const MAX_TOOLS: usize = 10_000;
 /// A server that has said which tools it has.
 pub(super) struct Live {
     service: RunningService<RoleClient, ClientConfig>,
-    process: Arc<Process>,
+    /// Its process, if it is one of this machine.
+    process: Option<Arc<Process>>,
     pub(super) tools: Vec<ToolDeclaration>,
 }
 
 impl Live {
-    /// Shakes hands and asks for the tools; else what is wrong.
+    /// Shakes hands with a process and asks for its tools; else what is wrong.
     pub(super) async fn connect(process: Arc<Process>, pipes: Pipes) -> Result<Live, String> {
-        let us = Implementation::new("flowloom", env!("CARGO_PKG_VERSION"));
-        let config = ClientConfig::new(ClientCapabilities::default(), us);
-        let refused = |why: String| format!("{why}{}", process.last_words());
-        let service = rmcp::serve_client(config, pipes).await.map_err(|error| refused(error.to_string()))?;
+        let live = match rmcp::serve_client(us(), pipes).await {
+            Ok(service) => Live::listed(service, Some(process.clone())).await,
+            Err(error) => Err(error.to_string()),
+        };
+        live.map_err(|why| format!("{why}{}", process.last_words()))
+    }
+
+    /// The same with a server at an address.
+    pub(super) async fn reach(
+        client: reqwest::Client,
+        at: StreamableHttpClientTransportConfig,
+    ) -> Result<Live, String> {
+        let versions = vec![ProtocolVersion::V_2026_07_28];
+        let either = ClientLifecycleMode::Auto { preferred_versions: versions, legacy_version: None };
+        let transport = || StreamableHttpClientTransport::with_client(client.clone(), at.clone());
+        let service = match rmcp::service::serve_client_with_lifecycle(us(), transport(), either).await {
+            Ok(service) => Ok(service),
+            // Servers from before answer what they do not know in many ways.
+            Err(_) => rmcp::serve_client(us(), transport()).await.map_err(|error| told(&error)),
+        };
+        Live::listed(service?, None).await
+    }
+
+    async fn listed(
+        service: RunningService<RoleClient, ClientConfig>,
+        process: Option<Arc<Process>>,
+    ) -> Result<Live, String> {
         let mut tools = Vec::new();
         let mut cursor = None;
         loop {
             let page = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = service.list_tools(Some(page)).await.map_err(|error| refused(error.to_string()))?;
+            let page = service.list_tools(Some(page)).await.map_err(|error| told(&error))?;
             tools.extend(page.tools.into_iter().map(declaration));
             if tools.len() > MAX_TOOLS {
                 return Err(format!("it has more than {MAX_TOOLS} tools"));
@@ -52,7 +79,9 @@ impl Live {
 
     /// Whether the server has not gone yet, as far as is known.
     pub(super) fn is_up(&self) -> bool {
-        !self.process.is_killed() && !self.service.is_closed() && !self.service.is_transport_closed()
+        !self.process.as_ref().is_some_and(|process| process.is_killed())
+            && !self.service.is_closed()
+            && !self.service.is_transport_closed()
     }
 
     /// Calls a tool; when the future is dropped, the server is told.
@@ -67,12 +96,32 @@ impl Live {
                 Err(StepError::new(Code::FunctionFailed, format!("{} ({})", error.message, error.code.0)))
             }
             Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
-                let message = format!("the MCP server ended during the call{}", self.process.last_words());
+                let words = self.process.as_ref().map(|process| process.last_words()).unwrap_or_default();
+                let message = format!("the MCP server ended during the call{words}");
                 Err(StepError::passing(Code::McpFailed, message))
             }
-            Err(error) => Err(failed(error.to_string())),
+            Err(error) => Err(failed(told(&error))),
         }
     }
+}
+
+fn us() -> ClientConfig {
+    let us = Implementation::new("flowloom", env!("CARGO_PKG_VERSION"));
+    ClientConfig::new(ClientCapabilities::default(), us)
+}
+
+/// An error with what is behind it, where the guard's own words are.
+fn told(error: &dyn Error) -> String {
+    let (mut text, mut behind) = (error.to_string(), error.source());
+    while let Some(cause) = behind {
+        let why = cause.to_string();
+        if !text.contains(&why) {
+            text += &format!(": {why}");
+        }
+        behind = cause.source();
+    }
+    // Before that stands the name of a type.
+    text.split_once("] error: ").map_or(text.clone(), |(_, rest)| rest.to_owned())
 }
 
 fn declaration(tool: Tool) -> ToolDeclaration {

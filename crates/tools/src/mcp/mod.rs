@@ -1,10 +1,11 @@
-//! MCP servers on stdio as functions: the tool `add` of the server `calc` is the function `calc::add`.
+//! MCP servers as functions: the tool `add` of the server `calc` is the function `calc::add`.
 //!
-//! A server is a program that the configuration names. It is started at its first use, once for all calls, and again
+//! A server is a program that the configuration names, or an address (`remote`). A program is started at its first use, once for all calls, and again
 //! after it died (`live`, `process`). What its results become is in `result`. What a server says is data.
 
 mod live;
 mod process;
+mod remote;
 mod result;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use flowloom_core::value::{Map, Value};
 use crate::secrets::{Secrets, Used, Writing};
 use live::Live;
 use process::Process;
+pub use remote::Remote;
 
 /// A server as it is configured.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub struct McpConfig {
     pub env: Vec<(String, Rich)>,
     /// The folder it runs in.
     pub folder: PathBuf,
+    /// Where it is, if it is no program of this machine; what stands above says nothing then.
+    pub remote: Option<Remote>,
     /// Prefixes of the names of its tools that may be used; `None` allows all.
     pub tools: Option<Vec<String>>,
     /// What a crash during a call means.
@@ -56,12 +60,18 @@ impl McpConfig {
             args: Vec::new(),
             env: Vec::new(),
             folder: PathBuf::new(),
+            remote: None,
             tools: None,
             effect: EffectClass::AtMostOnce,
             effects: BTreeMap::new(),
             start_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_secs(300),
         }
+    }
+
+    /// A server at an address, without further settings.
+    pub fn at(remote: Remote) -> McpConfig {
+        McpConfig { remote: Some(remote), ..McpConfig::new(String::new()) }
     }
 
     fn allows(&self, tool: &str) -> bool {
@@ -146,7 +156,7 @@ impl McpServer {
         StepError::new(Code::FunctionUnknown, message)
     }
 
-    /// The running server: as it is, or started.
+    /// The running server: as it is, or started, or reached.
     async fn live(&self) -> Result<Arc<Live>, StepError> {
         let mut slot = self.live.lock().await;
         if let Some(live) = slot.as_ref().filter(|live| live.is_up()) {
@@ -158,6 +168,13 @@ impl McpServer {
             let message = format!("the MCP server {} cannot be used: {message}", self.name);
             StepError::passing(Code::McpFailed, used.redact(&message))
         };
+        if let Some(remote) = &self.config.remote {
+            let live = remote.live(&mut used, self.config.start_timeout).await;
+            return match live {
+                Ok(live) => Ok(slot.insert(Arc::new(live)).clone()),
+                Err(error) => Err(StepError { code: error.code, ..tell(&used, error.message) }),
+            };
+        }
         let fill = |(name, value): &(String, Rich)| Ok((name.clone(), used.fill(value, Writing::Plain)?));
         let env: Vec<(String, String)> = self.config.env.iter().map(fill).collect::<Result<_, StepError>>()?;
         let (process, pipes) = Process::start(&self.config, &env).map_err(|message| tell(&used, message))?;

@@ -9,13 +9,17 @@ use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 
-/// Between two words at least: a run may take a thousand steps in that time.
+/// Words that follow each other as they come.
+const AT_ONCE: u32 = 16;
+
+/// Between two words after those: a run may take a thousand steps in that time.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// What there is to tell a client of a run, if it wants to hear it.
 pub(super) struct Progress {
     heard: Option<(ProgressToken, Subscription)>,
-    last: Option<Instant>,
+    told: u32,
+    last: Instant,
 }
 
 impl Progress {
@@ -25,7 +29,7 @@ impl Progress {
     }
 
     pub(super) fn new(context: &RequestContext<RoleServer>, heard: Option<Subscription>) -> Progress {
-        Progress { heard: context.meta.get_progress_token().zip(heard), last: None }
+        Progress { heard: context.meta.get_progress_token().zip(heard), told: 0, last: Instant::now() }
     }
 
     /// The next thing to tell; never ready when there is nothing more.
@@ -34,9 +38,9 @@ impl Progress {
             let Some((token, heard)) = &mut self.heard else { return pending().await };
             match heard.next().await {
                 Some(Heard::Signal(Signal::Event(record))) => {
-                    let is_soon = self.last.is_some_and(|last| last.elapsed() < EVERY);
+                    let is_soon = self.told >= AT_ONCE && self.last.elapsed() < EVERY;
                     if let Some(text) = words(&record).filter(|_| !is_soon) {
-                        self.last = Some(Instant::now());
+                        (self.told, self.last) = (self.told + 1, Instant::now());
                         // The number of the event grows as progress must; how many there will be, nobody knows.
                         return ProgressNotificationParam::new(token.clone(), record.seq as f64).with_message(text);
                     }
