@@ -250,14 +250,33 @@ fn tools_of_the_client_are_called_by_it() {
     let body = told(vec![result(&calls[1], "sunny, too")]);
     let answered = stream(&server, CHAT, body.clone()).1;
     assert_eq!(texts(answered), ["Fine."]);
-    let again = server.post(CHAT, &body);
-    refused(&again, 409, "invalid_request_error");
+    assert_eq!(content(&server.post(CHAT, &body)), "Fine.", "what is sent once more has been taken");
     let (_, chunks) = stream(&server, CHAT, user("talk", "Again?"));
     let chunks: Vec<Value> = chunks.filter_map(|chunk| serde_json::from_str(&chunk).ok()).collect();
     let reasons: Vec<_> = chunks.iter().filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str()).collect();
     let indexes: Vec<_> =
         chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"][0]["index"].as_u64()).collect();
     assert_eq!((reasons, indexes), (vec!["tool_calls"], vec![0, 1]));
+}
+
+#[test]
+fn a_person_allows_a_call_in_words() {
+    let place = Place::new("");
+    let call = json!({"text": "", "tool_calls": [{"name": "weather", "arguments": {}}]});
+    let script = json!({"match": [{"contains": "did not allow", "answer": "As you like."}], "default": call});
+    let tool = json!({"name": "weather", "execution_location": "client", "needsApproval": true});
+    graph(&place, &script, json!([tool]));
+    let server = Serving::start(&place, &[]);
+    let say = |text: &str, thread: &str| {
+        let mut body = user("talk", text);
+        body["metadata"] = json!({"thread": thread});
+        server.post(CHAT, &body)
+    };
+    for thread in ["a", "b"] {
+        assert!(content(&say("How is it?", thread)).starts_with("Allow weather with {}?"));
+    }
+    assert_eq!(content(&say("no", "a")), "As you like.");
+    assert_eq!(say("Yes", "b").json()["choices"][0]["finish_reason"], "tool_calls");
 }
 
 #[test]

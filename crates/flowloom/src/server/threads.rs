@@ -305,7 +305,7 @@ pub(super) async fn talk(call: &Call<'_>, saying: Saying<'_>, id: Option<RunId>)
 }
 
 /// Answers the first question of a run that waits with what a person wrote, and lets it go on.
-pub(super) async fn reply(server: &Arc<Server>, opened: Opened, text: &str, by: &str) -> Answer<Begun> {
+async fn reply(server: &Arc<Server>, opened: Opened, text: &str, by: &str) -> Answer<Begun> {
     let state = opened.state();
     let open = state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
     let answers = open.map(|(path, asked)| (path, read(asked, text)));
@@ -313,12 +313,7 @@ pub(super) async fn reply(server: &Arc<Server>, opened: Opened, text: &str, by: 
 }
 
 /// Answers questions of a run that waits, and lets it go on.
-pub(super) async fn settle(
-    server: &Arc<Server>,
-    opened: Opened,
-    answers: Vec<(StepPath, Value)>,
-    by: &str,
-) -> Answer<Begun> {
+async fn settle(server: &Arc<Server>, opened: Opened, answers: Vec<(StepPath, Value)>, by: &str) -> Answer<Begun> {
     let engine = server.app.engine_of(&opened)?;
     for (path, value) in answers {
         engine.post(opened.id, Wish::Answer { path, value, by: by.to_owned() }).await?;
@@ -344,7 +339,7 @@ pub(super) async fn settle_in_turn(
 }
 
 /// What a person wrote, as the answer that the question wants.
-fn read(asked: &AskRequest, text: &str) -> Value {
+pub(super) fn read(asked: &AskRequest, text: &str) -> Value {
     let wanted = asked.schema.as_ref().and_then(|schema| schema.get("type")).and_then(Value::as_str);
     match (wanted, text.trim().to_lowercase().as_str()) {
         (Some("boolean"), "yes" | "y" | "true" | "ok") => true.into(),

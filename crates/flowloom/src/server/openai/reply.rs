@@ -110,7 +110,7 @@ fn calls(id: RunId, plan: &Plan, state: &RunState) -> Vec<ToolCall> {
 }
 
 /// The tool that a step waits for its client to run, with its arguments: a question that is put as the call it is.
-fn called<'a>(plan: &Plan, step: &'a StepState) -> Option<(&'a str, Value)> {
+pub(super) fn called<'a>(plan: &Plan, step: &'a StepState) -> Option<(&'a str, Value)> {
     let (name, arguments) = step.question.as_ref()?.question.split_once(' ')?;
     let is_call = step.path.as_str().rsplit('/').next()?.starts_with("tool~");
     let arguments = parse_value(arguments).ok()?;

@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
+use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_core::value::Map;
@@ -169,7 +170,10 @@ pub(crate) async fn create(
     responses((status = 200, description = "The response", body = Object), (status = 404, description = "There is none, or it is another's")))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
-    let absent = |_| Problem::not_there("response", &id);
+    let absent = |problem: Problem| match problem.code() {
+        Code::NotThere => Problem::not_there("response", &id),
+        _ => problem,
+    };
     let run = owned(&server, &caller, &run_of(&id)?.to_string()).map_err(absent)?;
     let ended = recorded(&server, run).await?;
     let state = &ended.outcome.state;

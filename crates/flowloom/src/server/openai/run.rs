@@ -5,11 +5,13 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path as StepPath;
+use flowloom_core::state::StepState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Spoken, present, spoken};
 
 use super::messages::Conversation;
-use super::reply::read_call_id;
+use super::reply::{called, read_call_id};
 use super::{inputs, speaker::Speaker};
 use crate::app::Opened;
 use crate::server::Server;
@@ -19,7 +21,7 @@ use crate::server::live::Begun;
 use crate::server::problem::{Answer, Problem};
 use crate::server::run::open;
 use crate::server::start::{Call, Starting, admit};
-use crate::server::threads::{Saying, reply, settle_in_turn, talk};
+use crate::server::threads::{Saying, read, settle_in_turn, talk};
 
 /// The header that names the conversation.
 const THREAD: &str = "x-flowloom-thread";
@@ -126,36 +128,39 @@ impl Asking<'_> {
             let message = format!("the run {run} is of another model than {}", definition.id);
             return Err(Problem::new(Code::RequestInvalid, message));
         }
-        let asks = |index: usize| state.steps().get(index).filter(|step| step.question.is_some());
+        let steps = state.steps();
         if own.is_empty() {
-            let is_asking = state.steps().iter().any(|step| step.question.is_some());
             let said = wanted.conversation.text()?;
-            return Ok(is_asking.then_some(Waiting { opened, answers: Vec::new(), said }));
+            let asks = steps.iter().find_map(|step| Some((step.path.clone(), read(step.question.as_ref()?, &said))));
+            return Ok(asks.map(|answer| Waiting { opened, answers: vec![answer] }));
         }
-        let answer = |((of, index), text): &((RunId, usize), &str)| {
-            let step = asks(*index).filter(|_| *of == run).map(|step| step.path.clone());
-            let message = || format!("the run {run} does not wait for the result of this call");
-            Ok((step.ok_or_else(|| Problem::new(Code::NothingToDo, message()))?, Value::from(*text)))
-        };
-        let answers = own.iter().map(answer).collect::<Answer<Vec<_>>>()?;
-        Ok(Some(Waiting { opened, answers, said: String::new() }))
+        let mut answers = Vec::new();
+        for ((of, index), text) in own {
+            let is_call = |step: &&StepState| step.question.is_none() || called(&opened.plan, step).is_some();
+            let step = steps.get(index).filter(|_| of == run).filter(is_call);
+            let message = || format!("the run {run} has no such call");
+            let step = step.ok_or_else(|| Problem::new(Code::RequestInvalid, message()))?;
+            // A result that is sent once more has been taken already.
+            if step.question.is_some() {
+                answers.push((step.path.clone(), text.into()));
+            }
+        }
+        Ok(Some(Waiting { opened, answers }))
     }
 }
 
 /// A run that waits for what a client says.
 struct Waiting {
     opened: Opened,
-    /// Results by step; if there are none, what is said is the answer.
-    answers: Vec<(flowloom_core::path::Path, Value)>,
-    said: String,
+    /// Answers by step; if there are none, the run has them all.
+    answers: Vec<(StepPath, Value)>,
 }
 
 impl Waiting {
     async fn go_on(self, call: &Call<'_>) -> Answer<Begun> {
-        let Waiting { opened, answers, said } = self;
-        match answers.is_empty() {
-            true => reply(call.server, opened, &said, &call.owner).await,
-            false => settle_in_turn(call.server, opened, answers, &call.owner).await,
+        match self.answers.is_empty() {
+            true => Ok(call.server.live.again(self.opened.id)),
+            false => settle_in_turn(call.server, self.opened, self.answers, &call.owner).await,
         }
     }
 }
