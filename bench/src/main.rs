@@ -5,6 +5,7 @@
 //! is compiled, started and driven, its events go to one subscriber, and limits, budgets, timeouts and retries are on.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod chats;
 mod client;
 mod definitions;
 mod durable;
@@ -15,6 +16,7 @@ mod report;
 mod sandbox;
 mod serving;
 mod slow_model;
+mod talking_model;
 mod workloads;
 mod world;
 
@@ -26,8 +28,10 @@ use measure::Row;
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOADS: [&str; 15] =
-    ["W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "hostile", "sandbox"];
+const WORKLOADS: [&str; 16] = [
+    "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "chats", "hostile",
+    "sandbox",
+];
 
 /// Where a child process writes its rows.
 const CHILD: &str = "--child";
@@ -109,6 +113,7 @@ fn child(workload: &str) -> Result<ExitCode, Failure> {
             "M1000" => workloads::m1000().await,
             "HTTP" => serving::http().await,
             "crowds" => serving::crowds().await,
+            "chats" => chats::chats().await,
             "hostile" => Ok(hostile::compiled()),
             "sandbox" => sandbox::sandbox().await,
             other => Err(format!("there is no workload {other}").into()),

@@ -33,9 +33,9 @@ const ONE: &str = r#"{"id": "one", "name": "one", "description": "d", "steps": [
   {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"}]}"#;
 
 /// A program that serves HTTP until it is dropped.
-struct Program {
+pub(crate) struct Program {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// How long it took until it listened.
     ready: f64,
 }
@@ -63,7 +63,7 @@ impl Program {
     }
 
     /// `flowloom serve` in a folder that has its configuration and definitions.
-    fn flowloom(folder: &Path, durability: &str, arguments: &[&str]) -> Result<Program, Failure> {
+    pub(crate) fn flowloom(folder: &Path, durability: &str, arguments: &[&str]) -> Result<Program, Failure> {
         let mut command = Command::new(crate::target().join("release/flowloom"));
         command.args(["serve", ".", "--bind", "127.0.0.1:0"]).args(arguments).current_dir(folder);
         command.env("FLOWLOOM_DATA_DIR", folder.join("data")).env("FLOWLOOM_DURABILITY", durability);
@@ -76,7 +76,7 @@ impl Program {
     }
 
     /// A field of `/proc/PID/status` in MB.
-    fn memory(&self, field: &str) -> f64 {
+    pub(crate) fn memory(&self, field: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
@@ -102,7 +102,8 @@ pub(crate) async fn bare() -> Result<(), Failure> {
     Ok(axum::serve(listener, router).await?)
 }
 
-fn folder(config: &str) -> Result<TempDir, Failure> {
+/// A folder with a configuration and the definition of one step.
+pub(crate) fn folder(config: &str) -> Result<TempDir, Failure> {
     let folder = scratch()?;
     std::fs::write(folder.path().join("flowloom.toml"), config)?;
     std::fs::write(folder.path().join("one.json"), ONE)?;

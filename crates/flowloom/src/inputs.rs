@@ -141,8 +141,8 @@ pub(crate) fn said(question: &AskRequest, text: &str) -> Value {
     let kind = question.schema.as_ref().and_then(|schema| schema.get("type")?.as_str().map(str::to_owned));
     match (kind.as_deref(), text.trim().to_lowercase().as_str()) {
         (None | Some("string"), _) => text.into(),
-        (Some("boolean"), "yes" | "y" | "ok") => true.into(),
-        (Some("boolean"), "no" | "n") => false.into(),
+        (Some("boolean"), "yes" | "y" | "true" | "ok") => true.into(),
+        (Some("boolean"), "no" | "n" | "false") => false.into(),
         _ => json_or_text(text),
     }
 }

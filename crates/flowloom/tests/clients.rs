@@ -1,5 +1,5 @@
 //! The server with the clients that people use: curl, an EventSource, a client made from the description of the routes,
-//! and schemathesis. `scripts/fetch-clients.sh` installs them; without them these tests say SKIP, unless
+//! OpenAI's clients and the AI SDK, and schemathesis. `scripts/fetch-clients.sh` installs them; without them these tests say SKIP, unless
 //! FLOWLOOM_REQUIRE_CLIENTS is set, as `make test` does.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -90,6 +90,47 @@ fn a_client_that_is_made_from_the_description_works() {
     let base = format!("http://{}", server.address);
     let said = output(Command::new(python.join("python")).args(["-W", "error"]).arg(script).arg(made).arg(base));
     assert_eq!(said, "ok\n");
+}
+
+/// A server with workflows that OpenAI's clients talk to: one that answers, one that asks, one that fails, and a graph
+/// whose agent has a tool of the client.
+fn talking(place: &Place) -> Serving {
+    place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    let script = |name: &str, script: Value| format!("scripted:{}", place.write(name, &script.to_string()).display());
+    let boom = script("boom.script.json", json!({"default": {"error": "boom"}}));
+    place.write("fails.mdx", &format!("Hi.\n\n<GenText as=\"a\" model=\"{boom}\" />\n"));
+    let call = json!({"name": "weather", "arguments": {"city": "Bonn"}});
+    let asks = json!({"text": "Let me look.", "tool_calls": [call]});
+    let sunny = json!({"contains": "sunny", "answer": "Fine."});
+    let model = script("talk.script.json", json!({"match": [sunny], "default": asks}));
+    let node = |id: &str, kind: &str| json!({"id": id, "nodeName": id, "nodeType": kind, "agentId": "a"});
+    let edge = json!({"id": "e", "sourceNodeId": "desk", "targetNodeId": "tool_executor", "conditionType": "CONDITIONAL", "conditionValue": "tool_executor"});
+    let workflow = json!({"id": "talk", "isConversational": true, "entrypointNodeId": "desk",
+        "nodes": [node("desk", "AGENT"), node("tool_executor", "TOOL_EXECUTOR")], "edges": [edge]});
+    let tool = json!({"name": "weather", "execution_location": "client", "parameters": {"type": "object"}});
+    let agent = json!({"id": "a", "model": model, "tools": [tool]});
+    place.write("talk.json", &json!({"workflow": workflow, "agents": [agent]}).to_string());
+    Serving::start(place, &[])
+}
+
+#[test]
+fn openais_client_for_python_talks_to_workflows() {
+    let Some(clients) = clients("openai") else { return };
+    let place = Place::hello("");
+    let server = talking(&place);
+    let mut talk = Command::new(clients.join("python/bin/python"));
+    talk.args(["-W", "error"]).arg(root().join("tests/clients/openai/talk.py"));
+    assert_eq!(output(talk.arg(format!("http://{}/v1", server.address))), "ok\n");
+}
+
+#[test]
+fn openais_client_for_node_and_the_ai_sdk_talk_to_workflows() {
+    let Some(clients) = clients("openai") else { return };
+    let place = Place::hello("");
+    let server = talking(&place);
+    let mut talk = Command::new("node");
+    talk.arg(root().join("tests/clients/openai/talk.mjs")).arg(clients);
+    assert_eq!(output(talk.arg(format!("http://{}/v1", server.address))), "ok\n");
 }
 
 /// Cases of all operations. Some have too little to vary for their share, so that about five thousand come of it.

@@ -164,6 +164,8 @@ fn objects(world: &World, ann: &str) -> Vec<(&'static str, String, &'static str)
         ("/api/v1/runs/", run_of(world, ann), nobody),
         ("/api/v1/executions/", execution.clone(), nobody),
         ("/api/executions/", execution, nobody),
+        named("/v1/models/", "mine", "none"),
+        ("/v1/responses/", format!("resp_{}", run_of(world, ann)), "resp_01a1fe67-b4e7-7263-b0a5-000000000000"),
         named("/api/v1/workflows/", "mine", "none"),
         named("/api/v1/blocks/", "mine", "none"),
         named("/api/blocks/", "mine", "none"),

@@ -14,6 +14,7 @@ mod problems;
 mod reader;
 pub mod schema;
 mod servers;
+mod spoken;
 pub mod steps;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use detect::Detected;
 pub use problems::Problems;
 use reader::Source;
 pub use servers::{Approval, ToolServer};
+pub use spoken::{Spoken, spoken};
 
 /// Files by the path that definitions use for them, and what else a definition may name.
 #[derive(Clone, Debug, Default)]

@@ -23,7 +23,7 @@ use super::keys::Caller;
 use super::problem::{Answer, Document, Problem};
 use super::run::{Waiting, answer};
 use super::start::{Call, admit};
-use super::threads::{USUAL, turn_with};
+use super::threads::{Saying, USUAL, talk};
 use crate::definitions::Content;
 use crate::server::params::{At, Params};
 
@@ -67,7 +67,8 @@ pub(crate) async fn chat(
     let request = format!("agent {name}\n{text}");
     let run = call.once(&request, async |id| {
         let agent = find(&call, &name).await?;
-        turn_with(&call, (&agent, thread), said(&chat.message), id).await
+        let saying = Saying { definition: &agent, thread, text: said(&chat.message), is_heard: false };
+        talk(&call, saying, id).await
     });
     answer(&server, run.await?, waiting, &headers).await
 }

@@ -6,6 +6,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::keys::Scope;
+use super::openai;
 
 /// Answers that operations share: when they can happen, their status, and what they mean.
 const SHARED: [(When, &str, &str); 12] = [
@@ -81,7 +82,10 @@ fn answers(path: &str, method: &str, operation: &mut Value) {
         }
         if status.as_str() >= "400" {
             let problem = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
-            response["content"] = json!({"application/problem+json": problem});
+            response["content"] = match path.starts_with(openai::ROUTES) {
+                true => json!({"application/json": {"schema": {"$ref": "#/components/schemas/OpenAiError"}}}),
+                false => json!({"application/problem+json": problem}),
+            };
             if path.starts_with(OWN_ERRORS) {
                 response["content"]["application/json"] = json!({});
             }

@@ -14,7 +14,7 @@ use flowloom_core::code::Code;
 use super::definitions::upload::Kind as Upload;
 use super::keys::Caller;
 use super::problem::Problem;
-use super::{Server, cors};
+use super::{Server, cors, openai};
 
 /// Bytes of a body at most.
 pub(crate) const BODY: usize = 16 << 20;
@@ -33,6 +33,7 @@ pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, n
 async fn answer(server: Arc<Server>, request: Request, next: Next) -> Response {
     let listed = cors::listed(&server.cors, request.headers());
     let (mut parts, body) = request.into_parts();
+    let is_openai = parts.uri.path().starts_with(openai::ROUTES);
     let checked = match check(&server, &parts, listed.is_some()) {
         Ok(()) => admit(&server, &mut parts).await,
         refused => refused,
@@ -48,6 +49,9 @@ async fn answer(server: Arc<Server>, request: Request, next: Next) -> Response {
             }
         },
     };
+    if is_openai {
+        openai::failure::reshape(&mut answer);
+    }
     let headers = answer.headers_mut();
     harden(headers);
     if !server.cors.is_empty() {

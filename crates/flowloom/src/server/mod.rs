@@ -17,6 +17,7 @@ mod listen;
 mod live;
 pub(crate) mod mcp;
 mod models;
+mod openai;
 mod params;
 mod problem;
 mod rate;
@@ -254,7 +255,7 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
             description = "Runs agent workflows in five formats.",
             license(name = "MIT OR Apache-2.0")
         ),
-        components(schemas(problem::Document))
+        components(schemas(problem::Document, openai::failure::Failure))
     )]
     struct Api;
     OpenApiRouter::with_openapi(Api::openapi())
@@ -293,6 +294,7 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(description))
         .routes(routes!(docs::page))
         .routes(routes!(docs::part))
+        .merge(openai::routes())
         .merge(seeds())
         .split_for_parts()
 }

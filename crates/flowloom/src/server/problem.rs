@@ -84,7 +84,7 @@ impl From<StepError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Problem { code, status, detail, errors } = self;
+        let Problem { code, status, detail, errors } = self.clone();
         let kind = format!("/errors/{code}");
         let document =
             Document { kind, title: code.title(), status: status.as_u16(), code: code.to_string(), detail, errors };
@@ -97,6 +97,8 @@ impl IntoResponse for Problem {
         if status == StatusCode::TOO_MANY_REQUESTS {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        // For routes whose errors look otherwise.
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -100,12 +100,14 @@ pub(super) struct Starting {
     pub(super) budget: Option<String>,
     /// Under which key the conversation is kept.
     pub(super) keep: Option<String>,
+    /// Whether the call wants to hear what happens, whatever it accepts as an answer.
+    pub(super) is_heard: bool,
 }
 
 impl Starting {
     /// Nothing but inputs.
     pub(super) fn with(inputs: Value) -> Starting {
-        Starting { inputs, agent: None, budget: None, keep: None }
+        Starting { inputs, agent: None, budget: None, keep: None, is_heard: false }
     }
 }
 
@@ -169,6 +171,7 @@ impl Call<'_> {
             keep: starting.keep,
             id,
         })?;
-        Ok(server.live.begin(run, prepared.plan.clone(), wants_events(self.headers)).await)
+        let is_heard = starting.is_heard || wants_events(self.headers);
+        Ok(server.live.begin(run, prepared.plan.clone(), is_heard).await)
     }
 }

@@ -15,6 +15,7 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path as StepPath;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::present;
@@ -34,8 +35,9 @@ use super::problem::{Answer, Document, Problem};
 use super::run::{Waiting, answer, stored};
 use super::start::{Call, Starting, admit};
 use super::tell::go_on;
+use crate::app::Opened;
 use crate::definitions::is_id;
-use crate::inputs::said as said_to;
+use crate::inputs;
 use crate::server::params::{At, Params};
 
 /// The thread that a conversation without a name is, as `flowloom chat` has it.
@@ -234,53 +236,12 @@ pub(crate) async fn say(
 ) -> Answer<Response> {
     let call = Call { server: &server, owner: admit(&server, &caller, message.user)?, headers: &headers };
     let request = format!("{}\n{text}", key_of(&workflow, &thread));
-    let run = call.once(&request, async |id| turn(&call, (&workflow, &thread), &message.message, id).await);
+    let run = call.once(&request, async |id| {
+        let definition = call.definition(&workflow).await?;
+        let saying = Saying { definition: &definition, thread: &thread, text: &message.message, is_heard: false };
+        talk(&call, saying, id).await
+    });
     answer(&server, run.await?, waiting, &headers).await
-}
-
-/// What is said in a conversation, as a run: a turn of its own, or the answer that it waits for.
-pub(super) async fn turn(
-    call: &Call<'_>,
-    (workflow, thread): (&str, &str),
-    message: &str,
-    id: Option<RunId>,
-) -> Answer<Begun> {
-    let definition = call.definition(workflow).await?;
-    turn_with(call, (&definition, thread), message, id).await
-}
-
-/// The same with a definition.
-pub(super) async fn turn_with(
-    call: &Call<'_>,
-    (definition, thread): (&Definition, &str),
-    message: &str,
-    id: Option<RunId>,
-) -> Answer<Begun> {
-    if !is_id(thread) {
-        return Err(Problem::new(Code::RequestInvalid, format!("{thread:?} cannot be the name of a thread")));
-    }
-    let (server, key) = (call.server, key_of(&definition.id, thread));
-    let is_talk = definition.prepared.as_ref().is_none_or(|prepared| prepared.plan.thread.is_some());
-    if !is_talk {
-        let message = format!("{} is no conversation; start it with POST /api/v1/runs", definition.id);
-        return Err(Problem::new(Code::RequestInvalid, message));
-    }
-    let turn = Turn::begin(server, &call.owner, &key).await?;
-    let run = match asked(server, &call.owner, &key).await? {
-        Some(run) => {
-            call.is_for(run).await?;
-            reply(server, run, message, &call.owner).await?
-        }
-        None => {
-            let before = said(server, &call.owner, &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
-            let inputs = Value::map([("messages", before), ("message", message.into())]);
-            let starting = Starting { keep: Some(key.clone()), ..Starting::with(inputs) };
-            call.begin(definition, starting, id).await?
-        }
-    };
-    turn.follow(run.id);
-    stored(server, run.id, run.ending.clone()).await?;
-    Ok(run)
 }
 
 /// The run of a thread that waits for a person.
@@ -300,13 +261,75 @@ async fn asked(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Option<Ru
     Ok(state.steps().iter().any(|step| step.question.is_some()).then_some(row.id))
 }
 
-async fn reply(server: &Arc<Server>, run: RunId, text: &str, by: &str) -> Answer<Begun> {
-    let opened = server.app.open_id(run).await?;
+/// What a user says in a conversation.
+pub(super) struct Saying<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) thread: &'a str,
+    pub(super) text: &'a str,
+    /// Whether the call wants to hear what happens.
+    pub(super) is_heard: bool,
+}
+
+/// Takes a turn of a conversation: answers what it waits for, or else starts a run with what was said before.
+pub(super) async fn talk(call: &Call<'_>, saying: Saying<'_>, id: Option<RunId>) -> Answer<Begun> {
+    let Saying { definition, thread, text, is_heard } = saying;
+    if !is_id(thread) {
+        return Err(Problem::new(Code::RequestInvalid, format!("{thread:?} cannot be the name of a thread")));
+    }
+    let is_talk = definition.prepared.as_ref().is_none_or(|prepared| prepared.plan.thread.is_some());
+    if !is_talk {
+        let message = format!("{} is no conversation; start it with POST /api/v1/runs", definition.id);
+        return Err(Problem::new(Code::RequestInvalid, message));
+    }
+    let (server, key) = (call.server, key_of(&definition.id, thread));
+    let turn = Turn::begin(server, &call.owner, &key).await?;
+    let run = match asked(server, &call.owner, &key).await? {
+        Some(run) => {
+            call.is_for(run).await?;
+            reply(server, server.app.open_id(run).await?, text, &call.owner).await?
+        }
+        None => {
+            let before = said(server, &call.owner, &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
+            let inputs = Value::map([("messages", before), ("message", text.into())]);
+            let starting = Starting { keep: Some(key), is_heard, ..Starting::with(inputs) };
+            call.begin(definition, starting, id).await?
+        }
+    };
+    turn.follow(run.id);
+    stored(server, run.id, run.ending.clone()).await?;
+    Ok(run)
+}
+
+/// Answers the first question of a run that waits with what a person wrote, and lets it go on.
+async fn reply(server: &Arc<Server>, opened: Opened, text: &str, by: &str) -> Answer<Begun> {
     let state = opened.state();
-    let open = state.steps().iter().find_map(|step| Some((step, step.question.as_ref()?)));
-    if let Some((step, question)) = open {
-        let wish = Wish::Answer { path: step.path.clone(), value: said_to(question, text), by: by.to_owned() };
-        server.app.engine_of(&opened)?.post(run, wish).await?;
+    let open = state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
+    let answers = open.map(|(path, asked)| (path, inputs::said(asked, text)));
+    settle(server, opened, answers.into_iter().collect(), by).await
+}
+
+/// Answers questions of a run that waits, and lets it go on.
+async fn settle(server: &Arc<Server>, opened: Opened, answers: Vec<(StepPath, Value)>, by: &str) -> Answer<Begun> {
+    let engine = server.app.engine_of(&opened)?;
+    for (path, value) in answers {
+        engine.post(opened.id, Wish::Answer { path, value, by: by.to_owned() }).await?;
     }
     go_on(server, opened).await
+}
+
+/// The same in a thread that the run belongs to, which has its turn until the run is over.
+pub(super) async fn settle_in_turn(
+    server: &Arc<Server>,
+    opened: Opened,
+    answers: Vec<(StepPath, Value)>,
+    by: &str,
+) -> Answer<Begun> {
+    let created = opened.state().created;
+    let Some((owner, key)) = created.as_ref().and_then(|created| Some((&created.owner, created.keep.as_ref()?))) else {
+        return settle(server, opened, answers, by).await;
+    };
+    let turn = Turn::begin(server, owner, key).await?;
+    let run = settle(server, opened, answers, by).await?;
+    turn.follow(run.id);
+    Ok(run)
 }

@@ -1,4 +1,5 @@
 //! The clients that people use, as `scripts/fetch-clients.sh` installs them.
+#![allow(clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -119,8 +119,11 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The code of a problem.
+    /// The code of a problem, in the shape that its route gives it.
     pub(crate) fn code(&self) -> String {
+        if let Some(code) = self.json()["error"]["code"].as_str() {
+            return code.to_owned();
+        }
         assert!(self.head.contains("application/problem+json"), "{self:?}");
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }

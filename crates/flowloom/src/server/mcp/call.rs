@@ -26,7 +26,7 @@ use crate::server::problem::{Answer, Problem};
 use crate::server::run::{over, owned};
 use crate::server::start::{Call, Starting, admit};
 use crate::server::tell::ask_of;
-use crate::server::threads::turn;
+use crate::server::threads::{Saying, talk};
 
 /// A call under way.
 pub(super) struct Calling<'a> {
@@ -75,14 +75,14 @@ impl Calling<'_> {
         let inputs = self.offer.inputs(&parse_value(&arguments).map_err(read)?)?;
         let workflow = self.offer.workflow.as_str();
         let same = format!("{workflow}\n{}\n{arguments}", self.thread.as_deref().unwrap_or_default());
-        let begin = async |id| match &self.thread {
-            Some(thread) => {
-                let message = inputs.get("message").and_then(Value::as_str).unwrap_or_default();
-                turn(&call, (workflow, thread), message, id).await
-            }
-            None => {
-                let definition = call.definition(workflow).await?;
-                call.begin(&definition, Starting::with(inputs.clone()), id).await
+        let begin = async |id| {
+            let definition = call.definition(workflow).await?;
+            match &self.thread {
+                Some(thread) => {
+                    let text = inputs.get("message").and_then(Value::as_str).unwrap_or_default();
+                    talk(&call, Saying { definition: &definition, thread, text, is_heard: false }, id).await
+                }
+                None => call.begin(&definition, Starting::with(inputs.clone()), id).await,
             }
         };
         call.once(&same, begin).await

@@ -1,0 +1,79 @@
+//! A model that says its first word at once, and the rest when it is let.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse as _, Response};
+use axum::serve::ListenerExt as _;
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+
+use crate::Failure;
+
+/// Its first word.
+pub(crate) const WORD: &str = "Hello";
+
+/// The model's server, in this process.
+pub(crate) struct TalkingModel {
+    pub(crate) address: SocketAddr,
+    /// When each first word was said.
+    pub(crate) said: mpsc::UnboundedReceiver<Instant>,
+    /// Whether the rest may be said.
+    pub(crate) may_end: watch::Sender<bool>,
+}
+
+#[derive(Clone)]
+struct Told {
+    said: mpsc::UnboundedSender<Instant>,
+    may_end: watch::Receiver<bool>,
+}
+
+/// Starts one on a free port.
+pub(crate) async fn start(may_end: bool) -> Result<TalkingModel, Failure> {
+    let (said, heard) = mpsc::unbounded_channel();
+    let (end, may_end) = watch::channel(may_end);
+    let router = axum::Router::new().fallback(ask).with_state(Told { said, may_end });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    // Words are small, and each should leave at once.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Ok(TalkingModel { address, said: heard, may_end: end })
+}
+
+async fn ask(State(told): State<Told>, Json(body): Json<Value>) -> Response {
+    let usage = json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7});
+    if body["stream"] != true {
+        let choice =
+            json!({"index": 0, "message": {"role": "assistant", "content": "Hello there"}, "finish_reason": "stop"});
+        return Json(json!({"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage})).into_response();
+    }
+    let Told { said, mut may_end } = told;
+    let chunk = |delta: Value, reason: Value, usage: Value| {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
+        let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice], "usage": usage});
+        Event::default().data(chunk.to_string())
+    };
+    let first = chunk(json!({"role": "assistant", "content": WORD}), Value::Null, Value::Null);
+    let rest = [
+        chunk(json!({"content": " there"}), Value::Null, Value::Null),
+        chunk(json!({}), json!("stop"), usage),
+        Event::default().data("[DONE]"),
+    ];
+    let first = stream::once(async move {
+        // Nobody may want to know.
+        let _ = said.send(Instant::now());
+        first
+    });
+    let rest = stream::once(async move {
+        // An error says that the bench is over.
+        let _ = may_end.wait_for(|may| *may).await;
+        stream::iter(rest)
+    });
+    Sse::new(first.chain(rest.flatten()).map(Ok::<_, Infallible>)).into_response()
+}

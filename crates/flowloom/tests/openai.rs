@@ -1,0 +1,415 @@
+//! Workflows as the models of OpenAI's interface: what goes to which input, what is streamed and when, conversations,
+//! tools of the client, errors, and clients that go away.
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use support::http::{Reply, Serving};
+use support::model::Model;
+use support::{Place, exit};
+
+const CHAT: &str = "/v1/chat/completions";
+const JSON: &str = "Content-Type: application/json";
+
+fn step(name: &str, prompt: &str) -> Value {
+    json!({"name": name, "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": prompt})
+}
+
+fn steps(id: &str, steps: Value) -> String {
+    json!({"id": id, "name": id, "description": "d", "steps": steps}).to_string()
+}
+
+fn user(model: &str, text: &str) -> Value {
+    json!({"model": model, "messages": [{"role": "user", "content": text}]})
+}
+
+fn content(reply: &Reply) -> String {
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()["choices"][0]["message"]["content"].as_str().expect("a text").to_owned()
+}
+
+/// The message of an error, after a look at its shape.
+fn refused(reply: &Reply, status: u16, kind: &str) -> String {
+    assert_eq!(reply.status, status, "{reply:?}");
+    assert!(reply.head.contains("content-type: application/json"), "{reply:?}");
+    let error = &reply.json()["error"];
+    assert_eq!((error["type"].as_str(), &error["param"]), (Some(kind), &Value::Null), "{reply:?}");
+    assert!(error["code"].as_str().is_some_and(|code| code.starts_with("FL")), "{reply:?}");
+    error["message"].as_str().expect("a message").to_owned()
+}
+
+/// A call whose answer is a stream: its chunks as they come.
+fn stream(server: &Serving, path: &str, mut body: Value) -> (u16, impl Iterator<Item = String> + use<>) {
+    body["stream"] = true.into();
+    let mut reader = BufReader::new(server.send("POST", path, &[JSON], &body.to_string()));
+    let mut head = String::new();
+    reader.read_line(&mut head).expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let data = reader.lines().map_while(Result::ok).filter_map(|line| Some(line.strip_prefix("data: ")?.to_owned()));
+    (status, data)
+}
+
+/// The texts of chunks, up to the end.
+fn texts(chunks: impl Iterator<Item = String>) -> Vec<String> {
+    let text = |chunk: String| {
+        let chunk: Value = serde_json::from_str(&chunk).ok()?;
+        let text = chunk["choices"][0]["delta"]["content"].as_str()?;
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    chunks.take_while(|chunk| chunk != "[DONE]").filter_map(text).collect()
+}
+
+#[test]
+fn words_come_as_the_model_says_them() {
+    let model = Model::start();
+    let place = Place::new(&model.config());
+    place.write("one.json", &steps("one", json!([step("s", "Say {{input}}")])));
+    let server = Serving::start(&place, &[]);
+    let mut body = user("one", "hi");
+    body["stream_options"] = json!({"include_usage": true});
+    let (status, chunks) = stream(&server, CHAT, body);
+    assert_eq!(status, 200);
+    let mut chunks = chunks.map(|chunk| serde_json::from_str::<Value>(&chunk).unwrap_or(Value::Null));
+    let mut next = || chunks.next().expect("a chunk");
+    let first = next();
+    assert_eq!(first["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
+    for piece in ["Hällo ", "wörld", " → "] {
+        // The next word is only said when this one has arrived.
+        model.say(piece);
+        let chunk = next();
+        assert_eq!(chunk["choices"][0]["delta"]["content"], piece);
+        assert_eq!((&chunk["id"], &chunk["model"]), (&first["id"], &json!("one")));
+    }
+    model.end();
+    assert_eq!(next()["choices"][0], json!({"index": 0, "delta": {}, "finish_reason": "stop"}));
+    let last = next();
+    assert_eq!(last["choices"], json!([]));
+    assert!(last["usage"]["total_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{last}");
+    assert_eq!(next(), Value::Null, "[DONE]");
+}
+
+#[test]
+fn only_the_answer_is_streamed_and_only_once() {
+    let place = Place::new("default_model = \"scripted:echo\"\n");
+    place.write("two.json", &steps("two", json!([step("a", "A {{input}}"), step("b", "B {{input}}")])));
+    let mut again = step("s", "S {{input}}");
+    again["errorMode"] = "retry".into();
+    place.write("again.json", &steps("again", json!([again])));
+    place.write("doc.mdx", "---\ninput:\n  topic: {type: text, message: 'What?'}\n---\n\nSay {topic}.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
+    let server = Serving::start(&place, &[]);
+    let said = |model: &str| texts(stream(&server, CHAT, user(model, "hi")).1);
+    assert_eq!(said("two"), ["LLM(B LLM(A hi))"], "what the first step says is no answer");
+    assert_eq!(said("again"), ["LLM(S hi)"]);
+    assert_eq!(said("doc"), ["Say hi.\n\nLLM(Say hi.)"]);
+    for model in ["two", "again", "doc"] {
+        let whole = server.post(CHAT, &user(model, "hi"));
+        assert_eq!(content(&whole), said(model).concat(), "{model}");
+    }
+}
+
+#[test]
+fn what_is_said_finds_its_input() {
+    let place = Place::new("default_model = \"scripted:echo\"\n");
+    place.write("doc.mdx", "---\ninput:\n  tone: {type: text, message: 'Tone?', default: kind}\n  topic: {type: text, message: 'What?'}\n---\n\nSay {topic}, {tone}.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
+    place.write("two.mdx", "---\ninput:\n  a: {type: text, message: 'A?'}\n  b: {type: text, message: 'B?'}\n---\n\n{a} and {b}\n\n<GenText as=\"c\" model=\"scripted:echo\" />\n");
+    place.write("list.json", &steps("list", json!([step("s", "{{input}}")])));
+    let server = Serving::start(&place, &[]);
+    let call = |body: &Value| server.post(CHAT, body);
+    assert!(content(&call(&user("doc", "tea"))).ends_with("LLM(Say tea, kind.)"), "the one that is required");
+    assert!(content(&call(&user("doc", r#"{"topic": "tea", "tone": "cold"}"#))).ends_with("LLM(Say tea, cold.)"));
+    let mut body = user("two", "tea");
+    assert_eq!(
+        refused(&call(&body), 400, "invalid_request_error").split(';').next(),
+        Some("the workflow needs these inputs, too: b")
+    );
+    body["metadata"] = json!({"a": "milk", "other": "x"});
+    assert!(content(&call(&body)).ends_with("LLM(milk and tea)"), "what metadata gives is given");
+    let parts = json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]);
+    let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "old"}, {"role": "assistant", "content": null}, {"role": "user", "content": parts}]);
+    assert_eq!(
+        content(&call(&json!({"model": "list", "messages": messages, "temperature": 0.1, "unknown": [1]}))),
+        "LLM(one\ntwo)"
+    );
+    let picture = json!([{"type": "image_url", "image_url": {"url": "data:,"}}]);
+    let told = refused(
+        &call(&json!({"model": "list", "messages": [{"role": "user", "content": picture}]})),
+        400,
+        "invalid_request_error",
+    );
+    assert!(told.contains("image_url"), "{told}");
+    let mut several = user("list", "x");
+    several["n"] = 2.into();
+    refused(&call(&several), 400, "invalid_request_error");
+}
+
+/// A graph of one agent, which answers by a script and may have tools.
+fn graph(place: &Place, script: &Value, tools: Value) {
+    let script = place.write("script.json", &script.to_string());
+    let node = |id: &str, kind: &str| json!({"id": id, "nodeName": id, "nodeType": kind, "agentId": if kind == "AGENT" { json!("a") } else { Value::Null }});
+    let edge = |id: &str, from: &str, to: Value, value: &str| json!({"id": id, "sourceNodeId": from, "targetNodeId": to, "conditionType": "CONDITIONAL", "conditionValue": value});
+    let workflow = json!({"id": "talk", "isConversational": true, "entrypointNodeId": "desk",
+        "nodes": [node("desk", "AGENT"), node("tool_executor", "TOOL_EXECUTOR"), node("human_handoff", "AGENT")],
+        "edges": [edge("e1", "desk", json!("tool_executor"), "tool_executor"), edge("e2", "desk", json!("human_handoff"), "human_handoff"), edge("e3", "desk", Value::Null, "END")]});
+    let agent = json!({"id": "a", "tools": tools, "model": format!("scripted:{}", script.display())});
+    place.write("talk.json", &json!({"workflow": workflow, "agents": [agent]}).to_string());
+}
+
+fn person() -> Value {
+    json!({"text": "One moment.", "tool_calls": [{"name": "router", "arguments": {"next_node": "human_handoff"}}]})
+}
+
+#[test]
+fn a_conversation_is_kept_or_told_each_time() {
+    let place = Place::new("");
+    let script = json!({"match": [{"contains": "person", "answer": person()}, {"contains": "first", "answer": "I know the first."}], "default": "Hello."});
+    graph(&place, &script, json!([]));
+    let server = Serving::start(&place, &[]);
+    let say = |text: &str, headers: &[&str], metadata: Value| {
+        let mut body = user("talk", text);
+        body["metadata"] = metadata;
+        content(&server.call("POST", CHAT, &[&[JSON], headers].concat(), &body.to_string()))
+    };
+    assert_eq!(say("hi", &[], json!({"thread": "t1"})), "Hello.");
+    assert_eq!(say("first", &[], json!({"thread_id": "t1"})), "I know the first.");
+    assert_eq!(
+        say("and?", &["x-flowloom-thread: t1"], Value::Null),
+        "I know the first.",
+        "what was said before is there"
+    );
+    assert_eq!(
+        say("and?", &["x-flowloom-thread: t2"], json!({"thread": "t1"})),
+        "I know the first.",
+        "metadata goes first"
+    );
+    assert_eq!(say("and?", &[], Value::Null), "Hello.", "this one tells nothing of before");
+    let said = server.get("/api/v1/threads/talk/t1").json();
+    assert_eq!(said["messages"].as_array().map(Vec::len), Some(8), "{said}");
+    let history = json!([{"role": "user", "content": "first"}, {"role": "assistant", "content": "Hm."}, {"role": "user", "content": "and?"}]);
+    assert_eq!(content(&server.post(CHAT, &json!({"model": "talk", "messages": history}))), "I know the first.");
+    refused(
+        &server.call("POST", CHAT, &[JSON, "x-flowloom-thread: a b"], &user("talk", "x").to_string()),
+        400,
+        "invalid_request_error",
+    );
+}
+
+#[test]
+fn who_waits_for_a_person_says_so_and_takes_the_next_message() {
+    let place = Place::new("");
+    let script = json!({"match": [{"contains": "Call back", "answer": "We do."}], "default": person()});
+    graph(&place, &script, json!([]));
+    place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    let server = Serving::start(&place, &[]);
+    let say = |text: &str| {
+        let mut body = user("talk", text);
+        body["metadata"] = json!({"thread": "t"});
+        server.post(CHAT, &body)
+    };
+    let asked = say("I want a person");
+    let text = content(&asked);
+    assert!(text.starts_with("One moment.\n\nA person is needed here") && text.contains("your next message"), "{text}");
+    assert_eq!(asked.json()["choices"][0]["finish_reason"], "stop");
+    assert_eq!(content(&say("Call back")), "We do.");
+    let asked = server.post(CHAT, &user("ask-a-person", "x"));
+    let run = asked.json()["id"].as_str().and_then(|id| id.strip_prefix("chatcmpl-")).expect("an id").to_owned();
+    assert!(asked.head.contains(&format!("x-flowloom-run-id: {run}")), "{asked:?}");
+    assert!(content(&asked).contains(&format!("POST /api/v1/runs/{run}/answer")), "{asked:?}");
+}
+
+#[test]
+fn tools_of_the_client_are_called_by_it() {
+    let place = Place::new("");
+    let call = |city: &str| json!({"name": "weather", "arguments": {"city": city}});
+    let both = json!({"text": "Let me look.", "tool_calls": [call("Bonn"), call("Rome")]});
+    let script = json!({"match": [{"contains": "sunny", "answer": "Fine."}], "default": both});
+    graph(
+        &place,
+        &script,
+        json!([{"name": "weather", "execution_location": "client", "parameters": {"type": "object"}}]),
+    );
+    let server = Serving::start(&place, &[]);
+    let asked = server.post(CHAT, &user("talk", "How is it?")).json();
+    let choice = &asked["choices"][0];
+    assert_eq!(
+        (&choice["finish_reason"], &choice["message"]["content"]),
+        (&json!("tool_calls"), &json!("Let me look."))
+    );
+    let calls = choice["message"]["tool_calls"].as_array().expect("calls");
+    let names: Vec<_> = calls.iter().map(|call| call["function"]["arguments"].as_str().expect("JSON")).collect();
+    assert_eq!(names, [r#"{"city":"Bonn"}"#, r#"{"city":"Rome"}"#]);
+    let result = |call: &Value, text: &str| json!({"role": "tool", "tool_call_id": call["id"], "content": text});
+    let told = |results: Vec<Value>| {
+        let said = [json!({"role": "user", "content": "How is it?"}), choice["message"].clone()];
+        json!({"model": "talk", "messages": said.into_iter().chain(results).collect::<Vec<_>>()})
+    };
+    let half = server.post(CHAT, &told(vec![result(&calls[0], "sunny")])).json();
+    assert_eq!(half["choices"][0]["message"]["tool_calls"], json!([calls[1]]), "one is still open");
+    let body = told(vec![result(&calls[1], "sunny, too")]);
+    let answered = stream(&server, CHAT, body.clone()).1;
+    assert_eq!(texts(answered), ["Fine."]);
+    assert_eq!(content(&server.post(CHAT, &body)), "Fine.", "what is sent once more has been taken");
+    let (_, chunks) = stream(&server, CHAT, user("talk", "Again?"));
+    let chunks: Vec<Value> = chunks.filter_map(|chunk| serde_json::from_str(&chunk).ok()).collect();
+    let reasons: Vec<_> = chunks.iter().filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str()).collect();
+    let indexes: Vec<_> =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"][0]["index"].as_u64()).collect();
+    assert_eq!((reasons, indexes), (vec!["tool_calls"], vec![0, 1]));
+}
+
+#[test]
+fn a_person_allows_a_call_in_words() {
+    let place = Place::new("");
+    let call = json!({"text": "", "tool_calls": [{"name": "weather", "arguments": {}}]});
+    let script = json!({"match": [{"contains": "did not allow", "answer": "As you like."}], "default": call});
+    let tool = json!({"name": "weather", "execution_location": "client", "needsApproval": true});
+    graph(&place, &script, json!([tool]));
+    let server = Serving::start(&place, &[]);
+    let say = |text: &str, thread: &str| {
+        let mut body = user("talk", text);
+        body["metadata"] = json!({"thread": thread});
+        server.post(CHAT, &body)
+    };
+    for thread in ["a", "b"] {
+        assert!(content(&say("How is it?", thread)).starts_with("Allow weather with {}?"));
+    }
+    assert_eq!(content(&say("no", "a")), "As you like.");
+    assert_eq!(say("Yes", "b").json()["choices"][0]["finish_reason"], "tool_calls");
+}
+
+#[test]
+fn responses_go_on_from_one_another() {
+    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let script = json!({"match": [{"contains": "first", "answer": "I know the first."}], "default": "Hello."});
+    graph(&place, &script, json!([]));
+    place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    let server = Serving::start(&place, &[]);
+    let create = |model: &str, input: &str, previous: &Value| {
+        let reply =
+            server.post("/v1/responses", &json!({"model": model, "input": input, "previous_response_id": previous}));
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()
+    };
+    let text = |response: &Value| response["output"][0]["content"][0]["text"].as_str().expect("a text").to_owned();
+    let first = create("talk", "first", &Value::Null);
+    let second = create("talk", "and?", &first["id"]);
+    assert_eq!((text(&second).as_str(), &second["previous_response_id"]), ("I know the first.", &first["id"]));
+    assert_eq!(text(&create("talk", "and?", &Value::Null)), "Hello.");
+    let asked = create("ask-a-person", "x", &Value::Null);
+    let answered = create("ask-a-person", "tea", &asked["id"]);
+    assert!(text(&answered).contains("tea") && answered["id"] == asked["id"], "the same run goes on: {answered}");
+    let shown = server.get(&format!("/v1/responses/{}", first["id"].as_str().expect("an id"))).json();
+    assert_eq!(
+        (&shown["output"], &shown["usage"], &shown["status"]),
+        (&first["output"], &first["usage"], &json!("completed"))
+    );
+    let nobody = json!({"model": "talk", "input": "x", "previous_response_id": "resp_x"});
+    refused(&server.post("/v1/responses", &nobody), 404, "not_found_error");
+    let other = json!({"model": "ask-a-person", "input": "x", "previous_response_id": first["id"]});
+    refused(&server.post("/v1/responses", &other), 400, "invalid_request_error");
+}
+
+#[test]
+fn errors_have_the_shape_that_clients_read() {
+    let place = Place::new("default_model = \"scripted:echo\"\n");
+    place.write("hello.json", &steps("hello", json!([step("s", "{{input}}")])));
+    let script = place.write("script.json", &json!({"default": {"error": "boom"}}).to_string());
+    place.write("fails.mdx", &format!("Hi.\n\n<GenText as=\"a\" model=\"scripted:{}\" />\n", script.display()));
+    let output = place.run(&["keys", "create", "--name", "k", "--user", "ann", "--scopes", "run"]);
+    assert_eq!(exit(&output), 0);
+    let key = format!("Authorization: Bearer {}", String::from_utf8_lossy(&output.stdout).trim());
+    let server = Serving::start(&place, &[]);
+    let post = |key: &str, body: &str| server.call("POST", CHAT, &[JSON, key], body);
+    let hi = |model: &str| user(model, "hi").to_string();
+    refused(&server.post(CHAT, &user("hello", "hi")), 401, "authentication_error");
+    refused(&post("Authorization: Bearer sk-other", &hi("hello")), 401, "authentication_error");
+    refused(&server.call("GET", "/v1/models", &[&key], ""), 403, "permission_error");
+    assert_eq!(content(&post(&key, &hi("hello"))), "LLM(hi)");
+    refused(&post(&key, &hi("nope")), 404, "not_found_error");
+    refused(&post(&key, "{"), 400, "invalid_request_error");
+    refused(&post(&key, "{}"), 400, "invalid_request_error");
+    refused(&server.call("GET", "/v1/embeddings", &[&key], ""), 404, "not_found_error");
+    refused(&server.call("DELETE", CHAT, &[&key], ""), 405, "invalid_request_error");
+    refused(&server.call("POST", CHAT, &["Content-Type: text/plain", &key], "x"), 415, "invalid_request_error");
+    // No status that clients try again after: each try is a run.
+    assert_eq!(refused(&post(&key, &hi("fails")), 422, "invalid_request_error"), "boom");
+    let mut body = user("fails", "hi");
+    body["stream"] = true.into();
+    let chunks = post(&key, &body.to_string()).body;
+    let events: Vec<&str> = chunks.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+    let error: Value = serde_json::from_str(events[events.len() - 2]).expect("JSON");
+    assert_eq!((error["error"]["message"].as_str(), events.last()), (Some("boom"), Some(&"[DONE]")), "{chunks}");
+}
+
+#[test]
+fn too_many_runs_are_refused_as_clients_expect() {
+    let model = Model::start();
+    let place = Place::new(&model.config());
+    place.write("one.json", &steps("one", json!([step("s", "{{input}}")])));
+    let server = Serving::start(&place, &["--max-runs", "1"]);
+    let (_, mut chunks) = stream(&server, CHAT, user("one", "hi"));
+    chunks.next();
+    let reply = server.post(CHAT, &user("one", "hi"));
+    refused(&reply, 429, "rate_limit_error");
+    assert!(reply.head.contains("retry-after: 1"), "{reply:?}");
+    model.end();
+}
+
+#[test]
+fn an_open_server_takes_whatever_key_a_client_sends() {
+    let place = Place::hello("");
+    let server = Serving::start(&place, &[]);
+    let call = |key: &str| {
+        server.call("POST", CHAT, &[JSON, &format!("Authorization: Bearer {key}")], &user("hello", "hi").to_string())
+    };
+    assert_eq!(content(&call("sk-anything")), "LLM(Say hi)");
+    refused(&call("fl_0000"), 401, "authentication_error");
+}
+
+/// The status of the one run there is, once it has changed from running.
+fn ended(server: &Serving) -> String {
+    let run = server.get("/api/v1/runs").json()["items"][0]["run_id"].as_str().expect("a run").to_owned();
+    server.stream(&format!("/api/v1/runs/{run}/events"), &[]).for_each(drop);
+    server.get(&format!("/api/v1/runs/{run}")).json()["status"].as_str().expect("a status").to_owned()
+}
+
+#[test]
+fn a_client_that_goes_away_stops_the_run() {
+    for (is_stream, key, then) in
+        [(true, None, "cancelled"), (false, None, "cancelled"), (true, Some("Idempotency-Key: k"), "succeeded")]
+    {
+        let model = Model::start();
+        let place = Place::new(&model.config());
+        place.write("one.json", &steps("one", json!([step("s", "{{input}}")])));
+        let server = Serving::start(&place, &[]);
+        let mut body = user("one", "hi");
+        body["stream"] = is_stream.into();
+        let headers: Vec<&str> = [Some(JSON), key].into_iter().flatten().collect();
+        let client: TcpStream = server.send("POST", CHAT, &headers, &body.to_string());
+        let begun = || server.get("/api/v1/runs").json()["items"].as_array().is_some_and(|runs| !runs.is_empty());
+        while !begun() {
+            std::thread::yield_now();
+        }
+        drop(client);
+        if key.is_some() {
+            model.end();
+        }
+        assert_eq!(ended(&server), then, "{is_stream} {key:?}");
+    }
+}
+
+#[test]
+fn the_same_key_is_the_same_answer() {
+    let place = Place::hello("");
+    let server = Serving::start(&place, &[]);
+    let call = |path: &str, text: &str| {
+        let body = if path == CHAT { user("hello", text) } else { json!({"model": "hello", "input": text}) };
+        server.call("POST", path, &[JSON, "Idempotency-Key: k1"], &body.to_string())
+    };
+    let first = call(CHAT, "hi").json();
+    assert_eq!(call(CHAT, "hi").json(), first);
+    refused(&call(CHAT, "ho"), 409, "invalid_request_error");
+    refused(&call("/v1/responses", "hi"), 409, "invalid_request_error");
+}
