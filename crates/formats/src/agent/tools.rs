@@ -11,7 +11,8 @@ use flowloom_core::request::ToolDeclaration;
 use flowloom_core::value::Value;
 
 use super::OfferedFlow;
-use crate::graph::ToolRecords;
+use crate::graph::{TOOLS, ToolRecords};
+use crate::reader::beside_file;
 use crate::servers::tool_name;
 use crate::{Problems, Sources};
 
@@ -53,8 +54,13 @@ impl<'a> Tools<'a> {
             Some((server, "*")) => self.server(server, span),
             Some(_) => self.function(name, span),
             None if self.sources.functions.iter().any(|function| function == name) => self.function(name, span),
-            None if name.starts_with(PLUGIN) || name.starts_with("flow_") => self.no_flow(name, span),
-            None => self.record(&item.to_value(), span),
+            None => {
+                let path = beside_file(self.file, &format!("{TOOLS}{name}.json"));
+                match self.sources.files.contains_key(&path) {
+                    true => self.record(&item.to_value(), span),
+                    false => self.absent(name, path, span),
+                }
+            }
         }
     }
 
@@ -68,15 +74,20 @@ impl<'a> Tools<'a> {
             .or_else(|| flows.iter().find(|flow| flow.declaration.name == plain))
     }
 
-    fn no_flow(&mut self, name: &str, span: Span) {
-        // Without knowing which there are, nothing can be said against it.
+    /// A name that is no tool. Without knowing which workflows there are, nothing can be said against it.
+    fn absent(&mut self, name: &str, record: String, span: Span) {
+        if !name.starts_with(PLUGIN) {
+            self.missing.push(record);
+        }
         let Some(flows) = &self.sources.flows else { return };
         let near = did_you_mean(name, flows.iter().map(|flow| flow.declaration.name.as_str()));
-        self.problems.error(Code::UnknownTool, span, format!("there is no workflow {name}")).help =
-            Some(near.map_or_else(
-                || "it may have errors, or be switched off".into(),
-                |near| format!("did you mean {near:?}?"),
-            ));
+        self.problems.error(Code::UnknownTool, span, format!("there is no tool or workflow {name}")).help =
+            Some(match near {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => format!(
+                    "a workflow may have errors, or be switched off; the record of a tool stands in {TOOLS}{name}.json"
+                ),
+            });
     }
 
     fn flow(&mut self, flow: &OfferedFlow, span: Span) {
