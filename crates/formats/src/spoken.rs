@@ -83,28 +83,21 @@ mod tests {
         spoken(&plan, &inputs).map(|spoken| (spoken.path.as_str().to_owned(), spoken.before))
     }
 
-    fn steps(last: &str) -> Option<(String, String)> {
-        let step = |name: &str, more: &str| {
+    fn steps(error_mode: &str) -> Option<(String, String)> {
+        let step = |name: &str, error_mode: &str| {
             format!(
-                r#"{{"name": "{name}", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "x"{more}}}"#
+                r#"{{"name": "{name}", "functionId": "agent::chat", "mode": "sequential", "errorMode": "{error_mode}", "promptTemplate": "x"}}"#
             )
         };
-        let text = format!(
-            r#"{{"id": "s", "name": "s", "description": "d", "steps": [{}, {}]}}"#,
-            step("a", ""),
-            step("b", last).replace(
-                r#""errorMode": "fail", "promptTemplate": "x", "errorMode""#,
-                r#""promptTemplate": "x", "errorMode""#
-            ),
-        );
-        of("s.json", &text, "x".into())
+        let steps = format!("{}, {}", step("a", "fail"), step("b", error_mode));
+        of("s.json", &format!(r#"{{"id": "s", "name": "s", "description": "d", "steps": [{steps}]}}"#), "x".into())
     }
 
     #[test]
     fn the_last_step_of_a_list_says_what_the_run_gives() {
-        assert_eq!(steps(""), Some(("/b".to_owned(), String::new())));
-        assert_eq!(steps(r#", "errorMode": "retry""#), None, "what a first try says is not the answer");
-        assert_eq!(steps(r#", "errorMode": "skip""#), None, "if it fails, the step before it is the answer");
+        assert_eq!(steps("fail"), Some(("/b".to_owned(), String::new())));
+        assert_eq!(steps("retry"), None, "what a first try says is not the answer");
+        assert_eq!(steps("skip"), None, "if it fails, the step before it is the answer");
     }
 
     #[test]
