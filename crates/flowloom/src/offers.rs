@@ -202,13 +202,14 @@ fn map<const N: usize>(entries: [(&str, Value); N]) -> Map {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use flowloom_core::json::parse_value;
     use flowloom_formats::{Sources, compile};
 
     use super::*;
 
-    fn offered(id: &str, file: &str, text: &str) -> Offer {
+    /// The definition in a file of this text, as the tool of a workflow called `id`.
+    pub(crate) fn offered(id: &str, file: &str, text: &str) -> Offer {
         let files = BTreeMap::from([(file.to_owned(), text.as_bytes().to_vec())]);
         let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
         let compiled = compile(file, &sources, None);

@@ -31,11 +31,11 @@ fn raw(server: &Serving, bytes: &str) -> String {
 fn who_sends_too_slowly_is_dropped() {
     let (_place, server) = serving("head_timeout_ms = 200\nbody_timeout_ms = 200");
     assert_eq!(raw(&server, "GET /health/live HTTP/1.1\r\nHost: localhost\r\n"), "");
-    let answer = raw(
-        &server,
-        "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
-    );
-    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("FL1505"), "{answer}");
+    for path in ["/api/v1/runs", "/mcp"] {
+        let head = "HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100";
+        let answer = raw(&server, &format!("POST {path} {head}\r\n\r\n{{"));
+        assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("FL1505"), "{answer}");
+    }
     assert_eq!(server.get("/health/live").body, "ok");
 }
 

@@ -57,7 +57,7 @@ impl World {
 fn body(operation: &Operation) -> &'static str {
     match operation.id.as_str() {
         "answer_run" => r#"{"value": "yes"}"#,
-        "say" => r#"{"message": "hi"}"#,
+        "say" | "chat" => r#"{"message": "hi"}"#,
         "resolve_run" => r#"{"path": "/s", "how": "fail"}"#,
         _ => "{}",
     }

@@ -53,7 +53,8 @@ fn a_server_of_the_previous_generation() {
 
 #[test]
 fn an_address_of_this_machine_must_be_allowed() {
-    let server = Serving::start(&Place::hello(""), &[]);
+    let far = Place::hello("");
+    let server = Serving::start(&far, &[]);
     let place = calling(&server.address, "hello", "");
     let (code, told) = place.json(&["run", "call.json", "-i", "input=hi"]);
     assert_eq!((code, told["error"]["code"].as_str()), (1, Some("FL1004")), "{told}");

@@ -39,7 +39,7 @@ enum Kind {
 
 /// The questions that are open.
 pub(super) fn open(state: &RunState) -> Vec<Question> {
-    state.steps().iter().filter_map(|step| Some(Question::new(step.path.clone(), step.question.as_ref()?)?)).collect()
+    state.steps().iter().filter_map(|step| Question::new(step.path.clone(), step.question.as_ref()?)).collect()
 }
 
 /// What a client's user has answered to the questions that are open.

@@ -1,20 +1,28 @@
 //! One call: the run that it starts or gets on, until the run ends or waits for what the client cannot give.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
+use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::present;
 use flowloom_runtime::journal::Wish;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequiredResult, InputResponses, ProtocolVersion};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, InputRequiredResult, InputResponses, PingRequest, ProtocolVersion,
+    ServerRequest,
+};
 use rmcp::service::RequestContext;
 
+use super::SESSION;
 use super::ask::{self, Question};
 use super::progress::Progress;
 use super::result::Stand;
@@ -27,6 +35,9 @@ use crate::server::run::{over, owned};
 use crate::server::start::{Call, Starting, admit};
 use crate::server::tell::ask_of;
 use crate::server::threads::{Saying, talk};
+
+/// Between two signs of life in a session; without any it ends after five minutes.
+const BEAT: Duration = Duration::from_secs(60);
 
 /// A call under way.
 pub(super) struct Calling<'a> {
@@ -120,7 +131,7 @@ impl Calling<'_> {
     }
 
     /// Gives a run its answers; `None` if there are none.
-    async fn reply(&self, id: RunId, answers: Vec<(flowloom_core::path::Path, Value)>) -> Answer<Option<Begun>> {
+    async fn reply(&self, id: RunId, answers: Vec<(Path, Value)>) -> Answer<Option<Begun>> {
         let mut begun = None;
         for (path, value) in answers {
             let by = self.caller.holder().to_owned();
@@ -138,6 +149,7 @@ impl Calling<'_> {
             let answer = tokio::select! {
                 () = self.context.ct.cancelled() => return Err(self.abandon(id).await),
                 answer = asked => answer,
+                never = self.keep_session() => match never {},
             };
             // A client that cannot ask after all is one whose user would not answer.
             let Some(value) = answer.ok().and_then(|result| question.value(&result)) else { return Ok(None) };
@@ -153,12 +165,14 @@ impl Calling<'_> {
         let heard = heard.or_else(|| wanted.then(|| self.server.live.subscribe(id)).flatten());
         let mut progress = Progress::new(&self.context, heard);
         let mut over = pin!(over(self.server, id, ending));
+        let mut kept = pin!(self.keep_session());
         let ended = loop {
             let told = tokio::select! {
                 biased;
                 () = self.context.ct.cancelled() => return Err(self.abandon(id).await),
                 told = progress.next() => told,
                 ended = &mut over => break ended,
+                never = &mut kept => match never {},
             };
             // Sent before anything else is: after its result, a call has no progress.
             tokio::select! {
@@ -198,6 +212,19 @@ impl Calling<'_> {
             }
         }
         Problem::new(Code::Cancelled, "the call was cancelled")
+    }
+
+    /// Keeps the session of a client that waits, as long as the client answers: one that is quiet for longer is ended, and
+    /// its calls with it.
+    async fn keep_session(&self) -> Infallible {
+        if !self.headers.contains_key(SESSION) {
+            return pending().await;
+        }
+        loop {
+            tokio::time::sleep(BEAT).await;
+            // Whether it answers is all that counts.
+            let _ = self.context.peer.send_request(ServerRequest::PingRequest(PingRequest::default())).await;
+        }
     }
 
     /// Whether the client can show its user a form.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any};
@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 
 use super::{Handler, SESSION};
 use crate::server::Server;
+use crate::server::body::text;
 use crate::server::guard::BODY;
 use crate::server::keys::Caller;
 use crate::server::problem::{Answer, Problem};
@@ -41,14 +42,13 @@ pub(crate) fn route(server: &Arc<Server>) -> MethodRouter<Arc<Server>> {
     let handler = move || Ok(Handler { server: server.clone(), alone: None });
     let service = StreamableHttpService::new(handler, sessions.clone(), config.with_max_request_body_bytes(BODY));
     let endpoint = Arc::new(Endpoint { service, sessions, owners: Mutex::default() });
-    any(async move |caller: Caller, request: Request| match endpoint.answer(caller, request).await {
-        Ok(answer) => answer,
-        Err(problem) => problem.into_response(),
+    any(async move |State(server): State<Arc<Server>>, caller: Caller, request: Request| {
+        endpoint.answer(&server, caller, request).await.unwrap_or_else(|problem| problem.into_response())
     })
 }
 
 impl Endpoint {
-    async fn answer(&self, caller: Caller, mut request: Request) -> Answer<Response> {
+    async fn answer(&self, server: &Server, caller: Caller, request: Request) -> Answer<Response> {
         match session(request.headers()) {
             Some(id) => {
                 let owner = self.owners().get(&id).cloned();
@@ -59,8 +59,11 @@ impl Endpoint {
             None => self.admit().await?,
         }
         let user = caller.user.clone();
-        request.extensions_mut().insert(caller);
-        let answer = self.service.handle(request).await.map(Body::new);
+        let (mut parts, body) = request.into_parts();
+        // Read with the patience that bodies have here.
+        let text = text(server, Request::from_parts(parts.clone(), body)).await?;
+        parts.extensions.insert(caller);
+        let answer = self.service.handle(Request::from_parts(parts, Body::from(text))).await.map(Body::new);
         if let Some(id) = session(answer.headers()) {
             self.owners().insert(id, user);
         }

@@ -58,3 +58,43 @@ fn reads(step: &Step) -> bool {
 fn stays(step: &Step) -> bool {
     !matches!(step.kind, Kind::Http(_) | Kind::Scrape(_)) && (reads(step) || matches!(step.kind, Kind::Memory(_)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offers::tests::offered;
+
+    #[test]
+    fn a_long_list_has_pages() {
+        let one = offered("one", "list.json", include_str!("../../../../../examples/steps/refine.json"));
+        let all = vec![one; PAGE + 1];
+        let first = page(&all, None).expect("a page");
+        assert_eq!((first.tools.len(), first.next_cursor.as_deref()), (PAGE, Some("1000")));
+        let last = page(&all, first.next_cursor.as_deref()).expect("a page");
+        assert_eq!((last.tools.len(), last.next_cursor), (1, None));
+        assert!(["1001", "-1", "x", "0"].iter().all(|cursor| page(&all, Some(cursor)).is_none()));
+        assert_eq!(page(&[], None).expect("a page").tools.len(), 0);
+    }
+
+    /// Read only, destructive, and in an open world.
+    fn said(file: &str, text: &str) -> [Option<bool>; 3] {
+        let said = annotations(&offered("one", file, text).plan);
+        [said.read_only_hint, said.destructive_hint, said.open_world_hint]
+    }
+
+    #[test]
+    fn what_a_workflow_may_do_is_told() {
+        let asks = said("list.json", include_str!("../../../../../examples/steps/refine.json"));
+        assert_eq!(asks, [Some(true), Some(false), Some(false)]);
+        let call = |method: &str| {
+            let flow = format!(
+                r#"{{"name": "n", "steps": [{{"type": "apiCall", "config": {{"url": "http://a.example/", "method": "{method}", "headers": []}}}}]}}"#
+            );
+            said("flow.json", &flow)
+        };
+        assert_eq!(call("GET"), [Some(true), Some(false), Some(true)]);
+        assert_eq!(call("DELETE"), [Some(false), Some(true), Some(true)]);
+        let sets = r#"{"name": "n", "steps": [{"name": "s", "functionId": "memory::set", "mode": "sequential", "promptTemplate": "{{input}}"}]}"#;
+        assert_eq!(said("list.json", sets)[0], Some(false));
+    }
+}

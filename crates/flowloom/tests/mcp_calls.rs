@@ -1,0 +1,276 @@
+//! MCP calls as they stand on the wire: who may make them, whose sessions and runs they reach, and what becomes of runs
+//! whose callers go away.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use support::http::{Reply, Serving};
+use support::{Place, Server, two_calls};
+
+const JSON: &str = "Content-Type: application/json";
+const BOTH: &str = "Accept: application/json, text/event-stream";
+
+/// What every request of the stateless protocol says of itself.
+fn meta(more: Value) -> Value {
+    let mut meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    meta.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+    meta
+}
+
+fn can_ask() -> Value {
+    json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}})
+}
+
+fn request(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+/// A request of the stateless protocol with further headers.
+fn send(server: &Serving, headers: &[&str], method: &str, mut params: Value) -> Reply {
+    if params.get("_meta").is_none() {
+        params["_meta"] = meta(json!({}));
+    }
+    let (called, name) =
+        (format!("Mcp-Method: {method}"), format!("Mcp-Name: {}", params["name"].as_str().unwrap_or("")));
+    let mut all = vec![JSON, BOTH, "MCP-Protocol-Version: 2026-07-28", &called];
+    if params.get("name").is_some() {
+        all.push(&name);
+    }
+    all.extend(headers);
+    server.call("POST", "/mcp", &all, &request(method, params).to_string())
+}
+
+/// The result of a call of a tool.
+fn call(server: &Serving, headers: &[&str], params: Value) -> Value {
+    send(server, headers, "tools/call", params).json()
+}
+
+fn key(place: &Place, arguments: &[&str]) -> String {
+    let made = place.run(&[&["keys", "create", "--name", "k"], arguments].concat());
+    format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
+}
+
+fn asking() -> Place {
+    let place = Place::hello("");
+    place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
+    place
+}
+
+#[test]
+fn listing_needs_read_and_calling_needs_run() {
+    let place = Place::hello("");
+    let (read, run) = (key(&place, &["--scopes", "read"]), key(&place, &["--scopes", "run"]));
+    let server = Serving::start(&place, &[]);
+    let hello = json!({"name": "hello", "arguments": {"input": "hi"}});
+    assert_eq!(send(&server, &[&read], "tools/list", json!({})).json()["result"]["tools"][0]["name"], "hello");
+    assert_eq!(call(&server, &[&run], hello.clone())["result"]["structuredContent"], json!({"result": "LLM(Say hi)"}));
+    for refused in
+        [send(&server, &[&run], "tools/list", json!({})), send(&server, &[&read], "tools/call", hello.clone())]
+    {
+        assert_eq!(refused.json()["error"]["data"]["code"], "FL1503", "{refused:?}");
+    }
+    assert_eq!(send(&server, &[], "tools/call", hello.clone()).status, 401);
+    assert_eq!(send(&server, &["Authorization: Bearer fl_none"], "tools/call", hello).status, 401);
+}
+
+#[test]
+fn pages_of_other_sites_reach_nothing() {
+    let place = Place::hello("");
+    let server = Serving::start(&place, &[]);
+    for header in ["Host: evil.example", "Origin: https://evil.example"] {
+        assert_eq!(send(&server, &[header], "tools/list", json!({})).status, 403, "{header}");
+    }
+}
+
+#[test]
+fn a_version_that_nobody_speaks_is_refused_with_those_that_are_spoken() {
+    let place = Place::hello("");
+    let server = Serving::start(&place, &[]);
+    let body = request("tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2199-01-01"}}));
+    let headers = [JSON, BOTH, "MCP-Protocol-Version: 2199-01-01", "Mcp-Method: tools/list"];
+    let refused = server.call("POST", "/mcp", &headers, &body.to_string());
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (400, &json!(-32022)), "{refused:?}");
+    assert!(
+        refused.json()["error"]["data"]["supported"].as_array().is_some_and(|all| all.contains(&json!("2026-07-28")))
+    );
+    // A header that contradicts the body.
+    let headers = [JSON, BOTH, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call"];
+    let body = request("tools/list", json!({"_meta": meta(json!({}))}));
+    assert_eq!(server.call("POST", "/mcp", &headers, &body.to_string()).status, 400);
+}
+
+#[test]
+fn the_same_idempotency_key_starts_one_run() {
+    let place = Place::hello("");
+    let server = Serving::start(&place, &[]);
+    let hello = |input: &str| json!({"name": "hello", "arguments": {"input": input}});
+    let run = |answer: Value| answer["result"]["_meta"]["flowloom/run"].clone();
+    let header = ["Idempotency-Key: one"];
+    let first = run(call(&server, &header, hello("hi")));
+    assert!(first.is_string());
+    assert_eq!(run(call(&server, &header, hello("hi"))), first);
+    let other = call(&server, &header, hello("you"));
+    assert_eq!(other["result"]["structuredContent"]["error"]["code"], "FL1506", "{other}");
+}
+
+#[test]
+fn a_run_waits_for_an_answer_and_takes_it_from_its_own_tool_and_user_only() {
+    let place = asking();
+    let (ann, bob) = (key(&place, &["--user", "ann"]), key(&place, &["--user", "bob"]));
+    let server = Serving::start(&place, &[]);
+    let asked = json!({"name": "ask-a-person", "arguments": {"input": "x"}, "_meta": meta(can_ask())});
+    let waits = call(&server, &[&ann], asked.clone())["result"].clone();
+    assert_eq!(waits["resultType"], "input_required", "{waits}");
+    let question = &waits["inputRequests"]["/subject"]["params"];
+    assert_eq!(question["message"], "What shall the poem be about?");
+    let again = |name: &str, action: &str| {
+        let answer = json!({"action": action, "content": {"answer": "tea"}});
+        json!({"name": name, "arguments": {"input": "x"}, "_meta": meta(can_ask()),
+            "requestState": waits["requestState"], "inputResponses": {"/subject": answer}})
+    };
+    let refused = [(&bob, again("ask-a-person", "accept")), (&ann, again("hello", "accept"))];
+    for (key, params) in refused {
+        let refused = call(&server, &[key], params);
+        assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "FL1507", "{refused}");
+    }
+    // Who does not answer now is told how somebody can later.
+    let declined = call(&server, &[&ann], again("ask-a-person", "decline"))["result"].clone();
+    assert_eq!(declined["structuredContent"]["status"], "waiting", "{declined}");
+    let answered = call(&server, &[&ann], again("ask-a-person", "accept"))["result"].clone();
+    assert_eq!(answered["content"][0]["text"], "LLM(Write a poem of four short lines about tea.)", "{answered}");
+    // It was answered already: the result is what it was.
+    assert_eq!(call(&server, &[&ann], again("ask-a-person", "accept"))["result"], answered);
+}
+
+#[test]
+fn a_client_that_cannot_ask_is_told_what_is_asked() {
+    let place = asking();
+    let server = Serving::start(&place, &[]);
+    let waits = call(&server, &[], json!({"name": "ask-a-person", "arguments": {"input": "x"}}))["result"].clone();
+    let run = waits["_meta"]["flowloom/run"].as_str().expect("a run");
+    let text = waits["content"][0]["text"].as_str().expect("text");
+    assert!(
+        text.contains("What shall the poem be about?") && text.contains(&format!("flowloom answer {run}")),
+        "{text}"
+    );
+    assert_eq!((&waits["structuredContent"]["status"], &waits["isError"]), (&json!("waiting"), &json!(false)));
+    let answered = server.post(&format!("/api/v1/runs/{run}/answer?wait=60"), &json!({"value": "tea"}));
+    assert_eq!(answered.json()["status"], "succeeded");
+}
+
+#[test]
+fn a_session_is_its_users() {
+    let place = Place::hello("");
+    let (ann, bob) = (key(&place, &["--user", "ann"]), key(&place, &["--user", "bob"]));
+    let server = Serving::start(&place, &[]);
+    let hands =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let begun = server.call("POST", "/mcp", &[JSON, BOTH, &ann], &request("initialize", hands).to_string());
+    let session = begun.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
+    let session = format!("Mcp-Session-Id: {session}");
+    let list = request("tools/list", json!({})).to_string();
+    let of = |key: &str| server.call("POST", "/mcp", &[JSON, BOTH, key, &session], &list);
+    assert_eq!(of(&bob).status, 404);
+    assert!(of(&ann).body.contains("\"name\":\"hello\""), "{begun:?}");
+    assert_eq!(server.call("DELETE", "/mcp", &[BOTH, &bob, &session], "").status, 404);
+    assert_eq!(server.call("DELETE", "/mcp", &[BOTH, &ann, &session], "").status, 202);
+    assert_eq!(of(&ann).status, 404);
+}
+
+#[test]
+fn a_conversation_goes_on_in_its_thread() {
+    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let agent = json!({"id": "talk", "name": "talk", "description": "d", "isConversational": true, "entrypointNodeId": "a",
+        "nodes": [{"id": "a", "nodeName": "a", "nodeType": "AGENT", "agentId": "a"}],
+        "edges": [{"sourceNodeId": "a", "targetNodeId": null}]});
+    place.write("talk.json", &json!({"workflow": agent, "agents": [{"id": "a", "tools": []}]}).to_string());
+    let server = Serving::start(&place, &[]);
+    let say = |thread: Value| {
+        let params = json!({"name": "talk", "arguments": {"message": "hi"}, "_meta": meta(thread)});
+        call(&server, &[], params)["result"].clone()
+    };
+    let first = say(json!({}));
+    let thread = first["_meta"]["flowloom/thread"].as_str().unwrap_or_else(|| panic!("{first}"));
+    let second = say(json!({"flowloom/thread": thread}));
+    assert_eq!(second["_meta"]["flowloom/thread"], thread);
+    let kept = server.get(&format!("/api/v1/threads/talk/{thread}")).json();
+    assert_eq!(kept["messages"].as_array().map(Vec::len), Some(4), "{kept}");
+    // A call that names none begins one.
+    assert_ne!(say(json!({}))["_meta"]["flowloom/thread"], thread);
+    assert_eq!(say(json!({"flowloom/thread": "no such/name"}))["_meta"], Value::Null);
+}
+
+#[test]
+fn only_active_flows_are_offered_and_two_of_one_name_are_told_apart() {
+    let place = Place::new("default_model = \"scripted:echo\"\n");
+    let flow = |active: bool, text: &str| {
+        json!({"name": "Say it", "description": "d", "active": active, "steps": [
+            {"type": "llmInstruction", "config": {"instruction": text, "resultVariable": "r"}}]})
+        .to_string()
+    };
+    place.write("a.json", &flow(true, "one"));
+    place.write("b.json", &flow(true, "two"));
+    place.write("c.json", &flow(false, "three"));
+    place.write("broken.json", r#"{"name": "broken", "steps": [{"type": "apiCall", "config": {}}]}"#);
+    let server = Serving::start(&place, &[]);
+    let listed = send(&server, &[], "tools/list", json!({})).json();
+    let names: Vec<&str> =
+        listed["result"]["tools"].as_array().expect("tools").iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert!(
+        names.len() == 2 && names[0] != names[1] && names.iter().all(|name| name.starts_with("say_it_")),
+        "{names:?}"
+    );
+    for (name, said) in names.iter().zip(["LLM(one)", "LLM(two)"]) {
+        let called = call(&server, &[], json!({"name": name, "arguments": {}}));
+        assert_eq!(called["result"]["content"][0]["text"], said);
+    }
+}
+
+#[test]
+fn a_client_that_hangs_up_cancels_its_run() {
+    let slow = Server::start();
+    let place = Place::hello(&slow.allowed());
+    place.write("flow.json", &two_calls(&slow, "GET", "/slow"));
+    let server = Serving::start(&place, &[]);
+    let params = json!({"name": "two_calls", "arguments": {}, "_meta": meta(json!({}))});
+    let headers = [JSON, BOTH, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: two_calls"];
+    let connection = server.send("POST", "/mcp", &headers, &request("tools/call", params).to_string());
+    slow.wait_for("/slow", 1);
+    drop(connection);
+    let runs = server.get("/api/v1/runs").json();
+    let run = runs["items"][0]["run_id"].as_str().unwrap_or_else(|| panic!("{runs}"));
+    let last =
+        server.stream(&format!("/api/v1/runs/{run}/events"), &[]).filter(|line| line.starts_with("data:")).last();
+    assert!(last.as_deref().is_some_and(|last| last.contains("\"status\":\"cancelled\"")), "{last:?}");
+}
+
+#[test]
+fn on_stdio_runs_end_with_their_client_beside_a_server_of_the_same_data() {
+    let slow = Server::start();
+    let place = Place::hello(&slow.allowed());
+    place.write("flow.json", &two_calls(&slow, "GET", "/slow"));
+    let server = Serving::start(&place, &[]);
+    let mut command = place.command(&["mcp", "."]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let (mut says, mut heard) =
+        (child.stdin.take().expect("a pipe"), BufReader::new(child.stdout.take().expect("a pipe")));
+    let mut call = |name: &str| {
+        let params = json!({"name": name, "arguments": {}, "_meta": meta(json!({}))});
+        writeln!(says, "{}", request("tools/call", params)).expect("written");
+    };
+    call("nothing");
+    let mut line = String::new();
+    heard.read_line(&mut line).expect("readable");
+    assert_eq!(serde_json::from_str::<Value>(&line).expect("JSON")["error"]["code"], -32602);
+    call("two_calls");
+    slow.wait_for("/slow", 1);
+    support::signal(&child, "-TERM");
+    assert!(child.wait().expect("it ends").success());
+    let runs = server.get("/api/v1/runs").json();
+    assert_eq!(runs["items"][0]["status"], "cancelled", "{runs}");
+}
