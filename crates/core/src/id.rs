@@ -17,6 +17,11 @@ impl RunId {
         RunId(uuid::Builder::from_unix_timestamp_millis(at_ms, &random).into_uuid())
     }
 
+    /// The time that it was built with.
+    pub fn at_ms(self) -> u64 {
+        (self.0.as_u128() >> 80) as u64
+    }
+
     /// Reads the usual text form.
     pub fn parse(text: &str) -> Option<RunId> {
         Uuid::parse_str(text).ok().map(RunId)

@@ -192,6 +192,9 @@ pub struct GenerateOptions {
     /// Texts that end the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
+    /// Whether the answer must call one of the tools.
+    #[serde(alias = "mustCall", skip_serializing_if = "std::ops::Not::not")]
+    pub must_call: bool,
     /// Whether the answer is shown as it comes; it is unless this says no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,

@@ -100,7 +100,7 @@ impl App {
             registry = registry.with_server(self.servers.get(name, mcp));
         }
         for id in bundle.flows.iter().flat_map(BTreeMap::keys) {
-            registry = registry.with_function(&flows::function(id), workflows::of_flow(host, id));
+            registry = registry.with_function(flows::function(id), workflows::of_flow(host, id));
         }
         for (id, function) in &bundle.functions {
             registry = registry.with_function(id, self.function(id, function, host)?);

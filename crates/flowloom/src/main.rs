@@ -27,17 +27,22 @@ mod source;
 mod telemetry;
 mod workflows;
 
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::cli::Cli;
 
+/// What shells give for a program that wrote to a closed pipe.
+const CLOSED_PIPE: i32 = 141;
+
 fn main() -> ExitCode {
     // The program is also the worker of its own sandbox: before anything else, while there is one thread.
     if let Some(code) = flowloom_sandbox::worker_main(std::env::args_os()) {
         return code;
     }
+    std::panic::set_hook(quiet_pipes(std::panic::take_hook()));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -57,4 +62,19 @@ fn main() -> ExitCode {
     // A local model that was interrupted stops at its next token; nobody waits for it.
     runtime.shutdown_background();
     ExitCode::from(code)
+}
+
+/// What a panic says.
+type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
+
+/// Ends the program without a word when whoever reads its output has had enough, as `head` has: the library's way to say so
+/// is a panic.
+fn quiet_pipes(usual: Hook) -> Hook {
+    Box::new(move |info| {
+        let said = info.payload_as_str().unwrap_or_default();
+        if said.starts_with("failed printing to") && said.contains("Broken pipe") {
+            std::process::exit(CLOSED_PIPE);
+        }
+        usual(info);
+    })
 }

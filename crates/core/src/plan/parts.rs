@@ -191,6 +191,8 @@ pub struct Agent {
     pub tools: Vec<AgentTool>,
     /// After how many calls the model must answer.
     pub limit: CallLimit,
+    /// Whether its first answer must call a tool.
+    pub must_call: bool,
 }
 
 /// How often an agent may call tools before it must answer.

@@ -165,26 +165,34 @@ impl Chat<'_> {
     }
 }
 
-/// What a person says: one thing, or line after line.
-struct Heard {
-    once: Option<String>,
-    is_once: bool,
-    is_terminal: bool,
+/// What a person says.
+enum Heard {
+    /// One thing.
+    Once(Option<String>),
+    /// Line after line.
+    Lines { is_terminal: bool },
 }
 
 impl Heard {
     fn new(once: Option<String>) -> Heard {
-        let (is_once, is_terminal) = (once.is_some(), std::io::stdin().is_terminal());
-        if is_terminal && !is_once {
+        if once.is_some() {
+            return Heard::Once(once);
+        }
+        let is_terminal = std::io::stdin().is_terminal();
+        if is_terminal {
             eprintln!("/exit ends the chat");
         }
-        Heard { once, is_once, is_terminal }
+        Heard::Lines { is_terminal }
     }
 
     /// What is said next; `None` at the end.
     fn next(&mut self) -> Option<String> {
-        while !self.is_once {
-            if self.is_terminal {
+        let is_terminal = match self {
+            Heard::Once(once) => return once.take(),
+            Heard::Lines { is_terminal } => *is_terminal,
+        };
+        loop {
+            if is_terminal {
                 eprint!("\n> ");
                 // A prompt that cannot be shown is no reason to stop.
                 let _ = std::io::stderr().flush();
@@ -198,6 +206,5 @@ impl Heard {
                 return Some(line.trim().to_owned());
             }
         }
-        self.once.take()
     }
 }

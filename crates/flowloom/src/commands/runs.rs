@@ -18,7 +18,10 @@ pub(crate) async fn list(global: &Global, limit: u32) -> Outcome {
         for row in &rows {
             let opened = app.open_id(row.id).await?;
             let past = recorded(&app, &opened).await?;
-            summaries.push(report::summary(row.id, &opened.plan, &past.state, &past.env));
+            let mut summary = report::fields(row.id, &opened.plan, &past.state, &past.env);
+            let workflow = row.workflow.as_deref().map_or(Value::Null, Value::from);
+            summary.extend([("name".into(), row.name.as_str().into()), ("workflow".into(), workflow)]);
+            summaries.push(summary.into());
         }
         print(&Value::list(summaries));
         return Ok(0);

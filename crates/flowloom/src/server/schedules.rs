@@ -224,7 +224,7 @@ async fn claim(server: &Arc<Server>, mut row: ScheduleRow, now: u64) -> Result<(
         return server.app.store.claim_due(&row, next_at, None).await;
     }
     // The same time of the same schedule is the same run, whoever starts it.
-    let run = id_of(&format!("{}\n{}\n{at}", row.holder, row.id));
+    let run = id_of(&format!("{}\n{}\n{at}", row.holder, row.id), at);
     server.app.store.claim_due(&row, next_at, Some((run, at))).await?;
     row.last_run = Some(run.to_string());
     begin(server, &row, run).await

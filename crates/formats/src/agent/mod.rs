@@ -7,6 +7,7 @@
 mod present;
 mod tools;
 
+use flowloom_core::code::Code;
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
@@ -80,6 +81,15 @@ pub(crate) fn compile(
             _ => fields.wrong("needsApproval", approval, "true or a list of tools", tools.problems),
         }
     }
+    let must_call = match fields.text("toolChoice", tools.problems) {
+        None | Some(("auto", _)) => false,
+        Some(("required", _)) => true,
+        Some((other, span)) => {
+            let message = format!("\"toolChoice\" is \"auto\" or \"required\", not {other:?}");
+            tools.problems.error(Code::WrongKind, span, message);
+            false
+        }
+    };
     let Tools { tools, functions, missing, .. } = tools;
     needs.extend(missing);
     let generate = Generate {
@@ -91,7 +101,7 @@ pub(crate) fn compile(
         options: GenerateOptions::default(),
         computed: None,
     };
-    let agent = Agent { generate, tools, limit: CallLimit::Calls(limit) };
+    let agent = Agent { generate, tools, limit: CallLimit::Calls(limit), must_call };
     Some(Plan {
         format: Format::Agent,
         name: name.unwrap_or_else(|| file.to_owned()),

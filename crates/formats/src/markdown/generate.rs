@@ -77,7 +77,7 @@ impl Compiler<'_> {
         };
         Some(match tools.is_empty() {
             true => Kind::Generate(generate),
-            false => Kind::Agent(Agent { generate, tools, limit: CallLimit::Rounds(ROUNDS) }),
+            false => Kind::Agent(Agent { generate, tools, limit: CallLimit::Rounds(ROUNDS), must_call: false }),
         })
     }
 

@@ -1,5 +1,6 @@
 //! One GGUF model in memory: prompt in, tokens out, on the calling thread. Knows nothing of async or of providers.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -43,6 +44,8 @@ pub(crate) struct Wish {
     pub(crate) schema: Option<Value>,
     /// Tools that it may call.
     pub(crate) tools: Vec<ToolDeclaration>,
+    /// Whether it must call one.
+    pub(crate) must_call: bool,
 }
 
 /// A finished answer.
@@ -140,11 +143,18 @@ impl Engine {
         stop: &AtomicBool,
         show: &mut dyn FnMut(&str),
     ) -> Result<Spoken, Silence> {
-        let room = wish.max_tokens.min(self.window() - prompt.len());
-        let mut session = self.weights.session(prompt.len() + room);
-        let mut scores = self.read(&mut session, prompt, stop)?;
+        let mut prompt = Cow::Borrowed(prompt);
         let mut answer = Answer::new(&wish.stops);
         let mut held = wish.schema.as_ref().and_then(|schema| self.grammars()?.schema(schema));
+        if wish.must_call {
+            // The first words are put into its mouth, and the rest is held to what they begin.
+            prompt.to_mut().extend(self.vocabulary.encode(grammar::CALL).map_err(Silence::Failed)?);
+            answer.push(grammar::CALL.as_bytes(), show);
+            held = self.grammars().and_then(|grammars| grammars.call(&wish.tools));
+        }
+        let room = wish.max_tokens.min(self.window().saturating_sub(prompt.len()));
+        let mut session = self.weights.session(prompt.len() + room);
+        let mut scores = self.read(&mut session, &prompt, stop)?;
         let mut stopped = false;
         let mut count = 0;
         while count < room {

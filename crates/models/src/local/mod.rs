@@ -133,6 +133,7 @@ fn answer(
         sampler: Sampler::new(options.temperature.unwrap_or(0.0), options.top_p.unwrap_or(DEFAULT_TOP_P), seed),
         schema: request.schema.clone().filter(|_| request.tools.is_empty()),
         tools: request.tools.clone(),
+        must_call: options.must_call && !request.tools.is_empty(),
     };
     let mut show = |text: &str| {
         if !stop.load(Ordering::Relaxed) {
@@ -209,7 +210,7 @@ pub fn measure(file: &Path, words: usize, max_tokens: usize) -> Result<Speed, St
     let prompt = engine.prompt(&messages, &[]).map_err(silent)?;
     let stop = AtomicBool::new(false);
     let sampler = Sampler::new(0.0, 1.0, 0);
-    let wish = Wish { max_tokens, stops: Vec::new(), sampler, schema: None, tools: Vec::new() };
+    let wish = Wish { max_tokens, stops: Vec::new(), sampler, schema: None, tools: Vec::new(), must_call: false };
     let start = std::time::Instant::now();
     let mut first = None;
     let mut show = |_: &str| {

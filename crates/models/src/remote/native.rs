@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use genai::adapter::AdapterKind;
 use genai::chat::{
     ChatMessage, ChatOptions, ChatRequest, ChatResponseFormat, ChatStreamEvent, ContentPart, JsonSpec, MessageContent,
-    StopReason, StreamEnd, Tool, ToolCall as TheirCall, ToolResponse,
+    StopReason, StreamEnd, Tool, ToolCall as TheirCall, ToolChoice, ToolResponse,
 };
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ServiceTarget};
@@ -65,6 +65,7 @@ fn options(call: &Call<'_>) -> ChatOptions {
     options.top_p = asked.top_p;
     options.seed = asked.seed;
     options.stop_sequences = asked.stop.clone();
+    options.tool_choice = asked.must_call.then_some(ToolChoice::Required);
     if let Some(schema) = call.request.schema.as_ref().filter(|_| call.native_schema) {
         options.response_format = Some(ChatResponseFormat::JsonSpec(JsonSpec::new("answer", to_json(schema))));
     }

@@ -42,6 +42,7 @@ pub(crate) fn body(model: &str, request: &GenerateRequest, native_schema: bool) 
         json!({ "type": "function", "function": function })
     });
     set("tools", (!request.tools.is_empty()).then(|| tools.collect()));
+    set("tool_choice", options.must_call.then(|| "required".into()));
     if let Some(schema) = request.schema.as_ref().filter(|_| native_schema) {
         let schema = to_json(schema);
         let strict = is_strict(&schema);

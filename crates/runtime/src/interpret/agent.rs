@@ -22,6 +22,7 @@ impl Interpreter {
                 CallLimit::Calls(most) => called < most,
             };
             request.tools = if may_call { offered.clone() } else { Vec::new() };
+            request.options.must_call = agent.must_call && called == 0 && !request.tools.is_empty();
             let turn = place.at(place.path.child(&Key::nth("turn", 1)).iteration(u64::from(round)));
             let output =
                 self.attempts(&step.policy, &turn, || Ok(Request::Generate(Box::new(request.clone())))).await?;

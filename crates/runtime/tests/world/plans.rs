@@ -144,6 +144,7 @@ fn agent() -> Step {
             generate: Generate { thread: None, ..generate() },
             tools: vec![AgentTool { declaration, effect: ToolEffect::Function("f".into()), needs_approval: false }],
             limit: CallLimit::Rounds(4),
+            must_call: false,
         }),
     )
 }

@@ -3,29 +3,27 @@
 //! A workflow that a step runs is a run of its own, with its own record. Its id follows from the step's idempotency
 //! key, so that a step that is sent again after a crash finds the run that it started.
 
+mod child;
+mod tool;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use flowloom_core::args::Payload;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::hash::Hash;
-use flowloom_core::id::RunId;
-use flowloom_core::plan::{EffectClass, Format, Plan};
+use flowloom_core::plan::{EffectClass, Format};
 use flowloom_core::render;
 use flowloom_core::request::CallRequest;
 use flowloom_core::state::RunState;
-use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 use flowloom_formats::steps::runs::Bounds;
-use flowloom_formats::{compile, flow, present, steps};
+use flowloom_formats::{compile, present, steps};
+use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Clock as _, Context, Reply};
 use flowloom_runtime::journal::Journal as _;
-use flowloom_runtime::{Control, Engine, Run, Start};
 use flowloom_store::{
     Change, DefinitionKey, DefinitionRow, Kind, NewDefinition, NewNotification, Origin, RunFilter, Store,
 };
@@ -34,10 +32,8 @@ use flowloom_tools::{FunctionConfig, NativeFunction};
 use crate::app::plan_of;
 use crate::bundle::Bundle;
 use crate::definitions::{self, Content};
-use crate::offers::Offer;
-
-/// Between two looks at a run that another process drives.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) use child::id_of;
+pub(crate) use tool::of_flow;
 
 /// What the workflow functions share.
 pub(crate) struct Host {
@@ -76,80 +72,6 @@ impl Host {
         }
     }
 
-    /// Runs a definition as a run of its own, or finds the run that an earlier send of this step started. An error unless
-    /// it succeeds.
-    async fn run(
-        &self,
-        bundle: Bundle,
-        inputs: Value,
-        agent: Option<String>,
-        context: &Context,
-    ) -> Result<Ended, StepError> {
-        let ended = self.end(Child { bundle, workflow: None, inputs, agent }, context).await?;
-        match (&ended.state.error, ended.state.status) {
-            (_, Status::Succeeded) => Ok(ended),
-            (Some(error), _) => Err(error.clone()),
-            (None, _) => Err(unfinished(&ended)),
-        }
-    }
-
-    /// The same, however it ends. What it used is taken out of the budget of the run around it, and it is cancelled when
-    /// nobody waits for it any more.
-    async fn end(&self, child: Child, context: &Context) -> Result<Ended, StepError> {
-        let plan = plan_of(&child.bundle)?;
-        let depth = context.depth + 1;
-        let limits = context.purse.as_ref().map_or(plan.limits.clone(), |purse| purse.left.within(&plan.limits));
-        if depth > limits.subflow_depth {
-            let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
-            return Err(StepError::new(Code::LimitSubflow, message));
-        }
-        let Some(engine) = self.engine.get().and_then(|make| make()) else {
-            return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
-        };
-        let id = id_of(&context.key());
-        let ended = match self.begun(&engine, id, &plan).await? {
-            Begun::Ended(ended) => ended,
-            Begun::Run(run) => drive(run, plan).await?,
-            Begun::Not => {
-                let start = Start {
-                    plan: plan.clone(),
-                    bundle: self.store.keep_bundle(&child.bundle.text()?),
-                    inputs: child.inputs,
-                    owner: context.owner.to_string(),
-                    agent: child.agent,
-                    limits,
-                    depth,
-                    workflow: child.workflow,
-                    keep: None,
-                    id: Some(id),
-                };
-                drive(engine.start(start)?, plan).await?
-            }
-        };
-        if let Some(purse) = &context.purse {
-            purse.book(&ended.state.usage);
-        }
-        Ok(ended)
-    }
-
-    /// Where the run stands that an earlier send of this step may have started. One that a server has taken up meanwhile
-    /// is waited for.
-    async fn begun(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<Begun, StepError> {
-        loop {
-            let Ok(records) = self.store.read(id, 0).await else { return Ok(Begun::Not) };
-            let state = RunState::of(records.iter().map(|record| &**record));
-            if state.status.is_final() {
-                let env = engine.left(records, plan.clone()).await;
-                return Ok(Begun::Ended(Ended { id, plan: plan.clone(), state, env }));
-            }
-            let resumed = plan.clone();
-            match engine.resume(id, async |_| Ok(resumed)).await {
-                Err(error) if error.code == Code::RunOwned => tokio::time::sleep(LOOK).await,
-                run => return Ok(Begun::Run(run?)),
-            }
-        }
-    }
-
     fn find(&self, id: &str, owner: &str) -> Result<Content, StepError> {
         let row = definitions::find(&self.store, owner, Kind::Workflow, id)?;
         let row = row.ok_or_else(|| StepError::new(Code::WorkflowNotFound, steps::not_found(id)))?;
@@ -164,7 +86,7 @@ impl Host {
         let content = Content::single("workflow.json", render::json(&definition));
         let format = self.bundle_of("workflow.json", content.files.clone())?.format.name();
         let given = definition.get("id").and_then(Value::as_str).map(str::to_owned);
-        let id = given.unwrap_or_else(|| id_of(&context.key()).to_string());
+        let id = given.unwrap_or_else(|| id_of(&context.key(), context.run.at_ms()).to_string());
         let new = NewDefinition {
             key: DefinitionKey { holder: context.owner.to_string(), kind: Kind::Workflow, id: id.clone() },
             format: Some(format.to_owned()),
@@ -234,68 +156,6 @@ pub(crate) async fn history(
         runs.push(steps::run_record(plan, &state));
     }
     Ok((runs, total))
-}
-
-/// What is to be run.
-struct Child {
-    bundle: Bundle,
-    /// The id of its definition.
-    workflow: Option<String>,
-    inputs: Value,
-    agent: Option<String>,
-}
-
-/// What an earlier send of a step has left.
-enum Begun {
-    Not,
-    Run(Run),
-    Ended(Ended),
-}
-
-struct Ended {
-    id: RunId,
-    plan: Arc<Plan>,
-    state: RunState,
-    env: Env,
-}
-
-/// Cancels a run, unless it has ended, when the step is given up that waits for it.
-struct Given(Control);
-
-impl Drop for Given {
-    fn drop(&mut self) {
-        self.0.cancel("its step was given up");
-    }
-}
-
-/// Drives a run on a task of its own, so that it can still say that it was cancelled.
-async fn drive(run: Run, plan: Arc<Plan>) -> Result<Ended, StepError> {
-    let (id, _given) = (run.id(), Given(run.control()));
-    let outcome = run.spawn().await;
-    let failed = |error| StepError::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
-    let outcome = outcome.map_err(failed)?;
-    outcome.broken.map_or(Ok(()), Err)?;
-    Ok(Ended { id, plan, state: outcome.state, env: outcome.env })
-}
-
-/// Why a run that has not ended has no result.
-fn unfinished(ended: &Ended) -> StepError {
-    let (id, status) = (ended.id, ended.state.status.name());
-    let message = match ended.state.status {
-        Status::Waiting => format!("the workflow waits for a person; flowloom answer {id} lets it go on"),
-        _ => format!("the workflow's run {id} is {status}"),
-    };
-    StepError::new(Code::FunctionFailed, message)
-}
-
-/// The id of the run that a step starts: the same for every send of that step.
-pub(crate) fn id_of(key: &str) -> RunId {
-    let hash = Hash::of(key.as_bytes());
-    let mut random = [0; 10];
-    random.copy_from_slice(&hash.bytes()[..10]);
-    // The time part is free; 48 bits of the hash keep such ids apart like any others.
-    let time = hash.bytes()[10..16].iter().fold(0u64, |time, byte| (time << 8) | u64::from(*byte));
-    RunId::new(time, random)
 }
 
 fn required(arguments: &Map, name: &str) -> Result<String, StepError> {
@@ -414,54 +274,5 @@ fn input_of(payload: &Payload) -> Value {
     match payload.get("input") {
         Some(input @ Value::Map(_)) => input,
         _ => payload.get("prompt").unwrap_or_default(),
-    }
-}
-
-/// A workflow as the tool of an agent.
-struct FlowFunction {
-    host: Arc<Host>,
-    id: String,
-}
-
-/// The function that runs a workflow which the bundle's agent is offered.
-pub(crate) fn of_flow(host: &Arc<Host>, id: &str) -> FunctionConfig {
-    FunctionConfig::Native(Arc::new(FlowFunction { host: host.clone(), id: id.to_owned() }))
-}
-
-impl NativeFunction for FlowFunction {
-    fn class(&self) -> EffectClass {
-        EffectClass::AtLeastOnce
-    }
-
-    /// `{text, is_final}`: what the agent is told, and whether that is its answer.
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
-        Box::pin(async move {
-            let found = self.host.bundle.flows.as_ref().and_then(|flows| flows.get(&self.id));
-            let Some(flow) = found else {
-                return Err(StepError::new(Code::WorkflowNotFound, format!("there is no workflow {}", self.id)));
-            };
-            let arguments = request.payload.to_value();
-            let inputs = match flow.bundle.format {
-                // What its variables are is not declared.
-                Format::Flow => arguments,
-                _ => Offer::of(&self.id, plan_of(&flow.bundle)?).inputs(&arguments)?,
-            };
-            let agent = context.agent.as_deref().map(str::to_owned);
-            let child = Child { bundle: flow.bundle.clone(), workflow: Some(self.id.clone()), inputs, agent };
-            let ended = self.host.end(child, context).await?;
-            let (text, is_final) = match (&ended.state.error, ended.state.status) {
-                (_, status) if !status.is_final() => return Err(unfinished(&ended)),
-                _ if flow.bundle.format == Format::Flow => {
-                    let told = flow::tool_reply(&ended.plan, &ended.state);
-                    (told.text, told.is_final)
-                }
-                (Some(error), _) => return Err(error.clone()),
-                (None, _) => {
-                    let output = present(&ended.plan, &ended.state, &ended.env).output;
-                    (render::text(&output, render::Style::Json), false)
-                }
-            };
-            Ok(Value::map([("text", Value::from(text)), ("is_final", is_final.into())]))
-        })
     }
 }
