@@ -358,6 +358,7 @@ fn greet(server: &Server, address: SocketAddr) -> Result<(), StepError> {
             first.id
         );
     }
+    eprintln!("As models of OpenAI's interface: http://{address}/v1; as MCP tools: http://{address}/mcp");
     eprintln!("Routes: http://{address}/openapi.json");
     Ok(())
 }
