@@ -73,6 +73,7 @@ impl Bundle {
             files: self.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect(),
             functions: configured.clone(),
             configured,
+            declared: Function::declared(&self.functions),
             helpers: Function::helpers(&self.functions),
             servers: mcp::described(&self.mcp, &self.offered),
             flows: self.flows.as_ref().map(flows::described),

@@ -12,7 +12,7 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Piece;
 use flowloom_core::template::{Part, Template};
 use flowloom_core::value::Value;
-use flowloom_formats::ToolHost;
+use flowloom_formats::{FunctionDeclaration, ToolHost};
 use flowloom_store::{Database, LEASE, Settings};
 use flowloom_tools::secrets::read_text;
 use serde::{Deserialize, Serialize};
@@ -170,6 +170,15 @@ pub(crate) struct Function {
     pub(crate) effect: Option<EffectClass>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
+    /// What it does, for models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// JSON Schema of its arguments, for models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parameters: Option<serde_json::Value>,
+    /// Whether a person must agree to each call that a model asks for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) needs_approval: bool,
     /// Values that the attributes of its action in Markdown read as `$`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) helpers: BTreeMap<String, serde_json::Value>,
@@ -178,13 +187,26 @@ pub(crate) struct Function {
 impl Function {
     /// The helpers of those functions that have some.
     pub(crate) fn helpers(functions: &BTreeMap<String, Function>) -> BTreeMap<String, Value> {
-        let value = |value: &serde_json::Value| parse_value(&value.to_string()).unwrap_or_default();
         let lending = functions.iter().filter(|(_, function)| !function.helpers.is_empty());
         let helpers = |function: &Function| {
-            Value::map(function.helpers.iter().map(|(name, helper)| (name.as_str(), value(helper))))
+            Value::map(function.helpers.iter().map(|(name, helper)| (name.as_str(), plain(helper))))
         };
         lending.map(|(id, function)| (id.clone(), helpers(function))).collect()
     }
+
+    /// What models are told of them.
+    pub(crate) fn declared(functions: &BTreeMap<String, Function>) -> BTreeMap<String, FunctionDeclaration> {
+        let declaration = |function: &Function| FunctionDeclaration {
+            description: function.description.clone(),
+            parameters: function.parameters.as_ref().map(plain),
+            needs_approval: function.needs_approval,
+        };
+        functions.iter().map(|(id, function)| (id.clone(), declaration(function))).collect()
+    }
+}
+
+fn plain(value: &serde_json::Value) -> Value {
+    parse_value(&value.to_string()).unwrap_or_default()
 }
 
 /// An MCP server, whose tools are functions `NAME::tool`: a program that is started, or an address.

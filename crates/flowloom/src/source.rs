@@ -107,6 +107,7 @@ pub(crate) fn sources(reading: &Reading<'_>, offered: &Offered) -> Sources {
     Sources {
         functions: functions.clone(),
         configured: functions,
+        declared: Function::declared(&config.functions),
         helpers: Function::helpers(&config.functions),
         servers: mcp::described(&config.mcp, &offered.servers),
         flows: offered.flows.as_ref().map(flows::described),

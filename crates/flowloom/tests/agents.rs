@@ -295,3 +295,33 @@ fn the_local_model_calls_a_workflow() {
     assert_eq!((exit(&asked), &told["result"]["tool_calls"][0]["ok"]), (0, &json!(true)), "{told}");
     assert_eq!(runs(&place), ["helper", "note.mdx"]);
 }
+
+#[test]
+fn functions_are_tools_as_the_configuration_declares_them() {
+    let world = Server::start();
+    let answers = json!([
+        calls("shop_order", &json!({"name": "lamp"})),
+        calls("tool_web_fetch", &json!({"url": "none"})),
+        "Ordered."
+    ]);
+    let place = place(&helper(&[("tools", json!(["shop::order", "tool::web_fetch"]))]), &answers);
+    let config = std::fs::read_to_string(place.path("flowloom.toml")).expect("there");
+    let order = format!(
+        "[functions.\"shop::order\"]\nurl = \"http://{}/order\"\nneeds_approval = true\ndescription = \"Orders.\"\n\
+         parameters = {{ type = \"object\", properties = {{ name = {{ type = \"string\" }} }}, required = [\"name\"] }}\n{}",
+        world.address,
+        world.allowed()
+    );
+    place.write("flowloom.toml", &format!("{config}{order}"));
+    let (code, asked) = place.json(&["run", "agent.json", "-i", "message=A lamp, please"]);
+    assert_eq!((code, world.counted("/order")), (4, 0), "{asked}");
+    let (code, told) = place.json(&["answer", "last", "yes"]);
+    assert_eq!((code, world.counted("/order")), (0, 1), "{told}");
+    assert_eq!(world.body("/order"), r#"{"name":"lamp"}"#);
+
+    place.write("agent.json", &helper(&[("tools", json!(["shop::odrer", "human::ask"]))]).to_string());
+    let refused = place.run(&["check", "agent.json"]);
+    let said = stderr(&refused);
+    assert!(exit(&refused) == 2 && said.contains("there is no function shop::odrer"), "{said}");
+    assert!(said.contains("did you mean shop::order?") && said.contains("human::ask is a step of its own"), "{said}");
+}

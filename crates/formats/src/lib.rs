@@ -7,6 +7,7 @@ pub mod agent;
 mod conversation;
 mod detect;
 pub mod flow;
+mod functions;
 pub mod graph;
 pub mod markdown;
 pub mod pipeline;
@@ -28,6 +29,7 @@ use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
 
 use detect::Detected;
+pub use functions::FunctionDeclaration;
 pub use problems::Problems;
 use reader::Source;
 pub use servers::{Approval, ToolServer};
@@ -42,6 +44,8 @@ pub struct Sources {
     pub functions: Vec<String>,
     /// Functions that the configuration declares; they take the place of built-in ones.
     pub configured: Vec<String>,
+    /// What the configuration says of functions to models, by function.
+    pub declared: BTreeMap<String, FunctionDeclaration>,
     /// What configured functions lend to the attributes of their actions in Markdown, by function.
     pub helpers: BTreeMap<String, Value>,
     /// Servers whose tools are functions too.

@@ -7,7 +7,6 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
 use flowloom_core::json::Node;
 use flowloom_core::plan::{AgentTool, ToolEffect};
-use flowloom_core::request::ToolDeclaration;
 use flowloom_core::value::Value;
 
 use super::OfferedFlow;
@@ -114,23 +113,10 @@ impl<'a> Tools<'a> {
     }
 
     fn function(&mut self, function: &str, span: Span) {
-        let sources = self.sources;
-        let mut declaration = ToolDeclaration {
-            name: tool_name(function),
-            description: format!("Calls {function}."),
-            parameters: Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))]),
-        };
-        let mut needs_approval = false;
-        if let Some((server, tool)) = sources.server_of(function) {
-            needs_approval = server.needs_approval(tool);
-            server.require(tool, span, self.problems);
-            if let Some(declared) = server.declared(tool) {
-                declaration = ToolDeclaration { name: declaration.name, ..declared.clone() };
-            }
+        if let Some(tool) = self.sources.function_tool(function, span, self.problems) {
+            self.functions.push((function.into(), span));
+            self.push(tool, span);
         }
-        self.functions.push((function.into(), span));
-        let effect = ToolEffect::Function(function.into());
-        self.push(AgentTool { declaration, effect, needs_approval }, span);
     }
 
     fn record(&mut self, record: &Value, span: Span) {

@@ -84,6 +84,7 @@ impl<'a> ToolRecords<'a> {
                 Some(path) => ToolEffect::Http(Box::new(self.request(&path))),
                 None => {
                     let function = field(&["functionId", "function_id"]).unwrap_or_else(|| name.clone());
+                    needs_approval |= self.sources.declared.get(&function).is_some_and(|own| own.needs_approval);
                     if let Some((server, tool)) = self.sources.server_of(&function) {
                         needs_approval |= server.needs_approval(tool);
                         server.require(tool, span, problems);

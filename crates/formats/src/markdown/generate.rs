@@ -5,8 +5,8 @@ use std::sync::Arc;
 use flowloom_core::code::Code;
 use flowloom_core::expr::{Expr, Script};
 use flowloom_core::js::{Js, Property};
-use flowloom_core::plan::{Agent, AgentTool, CallLimit, Generate, Kind, ToolEffect};
-use flowloom_core::request::{GenerateOptions, ToolDeclaration};
+use flowloom_core::plan::{Agent, AgentTool, CallLimit, Generate, Kind};
+use flowloom_core::request::GenerateOptions;
 use flowloom_core::template::{Data, Part, Template};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
@@ -336,25 +336,11 @@ impl Compiler<'_> {
                     Some(format!("declare it in flowloom.toml: [functions.\"{name}\"] with a url or a workflow"));
                 return None;
             };
-            let nothing = || Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))]);
-            let mut declaration = ToolDeclaration {
-                name: tool_name(&function),
-                description: format!("Calls {function}."),
-                parameters: nothing(),
-            };
-            let mut needs_approval = false;
-            if let Some((server, tool)) = server.filter(|_| found.is_none()) {
-                needs_approval = server.needs_approval(tool);
-                if let Some(declared) = server.declared(tool) {
-                    declaration = ToolDeclaration { name: declaration.name, ..declared.clone() };
-                }
-                if server.require(tool, text.span(start, end), self.problems).is_some() {
-                    return None;
-                }
-            }
+            let at = text.span(start, end);
+            let tool = sources.function_tool(&function, at, self.problems)?;
             let span = text.span(action.start, action.end);
             self.functions.push((function.as_str().into(), span));
-            tools.push(AgentTool { declaration, effect: ToolEffect::Function(function.into()), needs_approval });
+            tools.push(tool);
         }
         Some(tools)
     }

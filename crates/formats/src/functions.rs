@@ -1,0 +1,75 @@
+//! Functions as tools of models: what is known of their arguments, and which calls a person must agree to.
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::json::parse_value;
+use flowloom_core::plan::{AgentTool, ToolEffect};
+use flowloom_core::request::ToolDeclaration;
+use flowloom_core::value::Value;
+
+use crate::servers::tool_name;
+use crate::steps::BUILT_IN;
+use crate::{Problems, Sources};
+
+/// What the configuration says of a function to models.
+#[derive(Clone, Debug, Default)]
+pub struct FunctionDeclaration {
+    /// What it does.
+    pub description: Option<String>,
+    /// JSON Schema of its arguments.
+    pub parameters: Option<Value>,
+    /// Whether a person must agree to each call that a model asks for.
+    pub needs_approval: bool,
+}
+
+/// The built-in functions that models can call, by id.
+const TOOLS: &str = include_str!("functions.json");
+
+impl Sources {
+    /// A function as a tool; `None`, with an error, if there is none of this name.
+    pub(crate) fn function_tool(&self, function: &str, span: Span, problems: &mut Problems) -> Option<AgentTool> {
+        let built_in = parse_value(TOOLS).unwrap_or_default();
+        let own = self.declared.get(function).cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let nothing = || Value::map([("type", Value::from("object")), ("properties", Value::map::<&str>([]))]);
+        let usual = built_in.get(function).filter(|_| !self.configured.iter().any(|name| name == function));
+        let description = own.description.or_else(|| text(usual.as_ref()?.get("description")?));
+        let parameters = own.parameters.or_else(|| usual.as_ref()?.get("parameters").cloned());
+        let mut declaration = ToolDeclaration {
+            name: tool_name(function),
+            description: description.unwrap_or_else(|| format!("Calls {function}.")),
+            parameters: parameters.unwrap_or_else(nothing),
+        };
+        let mut needs_approval = own.needs_approval;
+        match self.server_of(function) {
+            Some((server, tool)) => {
+                needs_approval |= server.needs_approval(tool);
+                if server.require(tool, span, problems).is_some() {
+                    return None;
+                }
+                if let Some(declared) = server.declared(tool) {
+                    declaration = ToolDeclaration { name: declaration.name, ..declared.clone() };
+                }
+            }
+            None if usual.is_none() && !self.functions.iter().any(|name| name == function) => {
+                self.no_function(function, span, problems);
+                return None;
+            }
+            None => {}
+        }
+        Some(AgentTool { declaration, effect: ToolEffect::Function(function.into()), needs_approval })
+    }
+
+    fn no_function(&self, function: &str, span: Span, problems: &mut Problems) {
+        let message = match BUILT_IN.contains(&function) {
+            true => format!("{function} is a step of its own, and no tool"),
+            false => format!("there is no function {function}"),
+        };
+        let known = self.functions.iter().map(String::as_str).chain(BUILT_IN);
+        let near = did_you_mean(function, known).filter(|near| *near != function);
+        problems.error(Code::UnknownTool, span, message).help = Some(match near {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("declare it in flowloom.toml: [functions.\"{function}\"] with a url or a workflow"),
+        });
+    }
+}
