@@ -299,12 +299,10 @@ fn the_local_model_calls_a_workflow() {
 #[test]
 fn functions_are_tools_as_the_configuration_declares_them() {
     let world = Server::start();
-    let answers = json!([
-        calls("shop_order", &json!({"name": "lamp"})),
-        calls("tool_web_fetch", &json!({"url": "none"})),
-        "Ordered."
-    ]);
-    let place = place(&helper(&[("tools", json!(["shop::order", "tool::web_fetch"]))]), &answers);
+    let script =
+        json!({"default": {"text": "Ordered.", "tool_calls": [{"name": "shop_order", "arguments": {"name": "lamp"}}]}});
+    let agent = helper(&[("tools", json!(["shop::order", "tool::web_fetch"])), ("maxToolCalls", json!(1))]);
+    let place = place(&agent, &script);
     let config = std::fs::read_to_string(place.path("flowloom.toml")).expect("there");
     let order = format!(
         "[functions.\"shop::order\"]\nurl = \"http://{}/order\"\nneeds_approval = true\ndescription = \"Orders.\"\n\
