@@ -25,6 +25,7 @@ mod writer;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -111,6 +112,7 @@ pub struct Store {
     writer: Writer,
     readers: Readers,
     owner: Arc<Owner>,
+    is_leaving: AtomicBool,
     mailboxes: Arc<Mailboxes>,
     /// The runs, if they are not in the database.
     runs: Option<MemoryRuns>,
@@ -167,6 +169,7 @@ impl Store {
             writer,
             readers: Readers::new(source.clone()),
             owner: Arc::new(owner),
+            is_leaving: AtomicBool::new(false),
             runs,
             mailboxes: Arc::new(Mailboxes::new(source)),
             bundles: Mutex::default(),
@@ -191,10 +194,16 @@ impl Store {
 
     /// Says that this process ends, so that others take up at once what it leaves.
     pub async fn leave(&self) -> Result<(), StepError> {
+        self.is_leaving.store(true, Ordering::Relaxed);
         match self.owner.farewell() {
             Some(job) => self.writer.submit(job).await,
             None => Ok(()),
         }
+    }
+
+    /// Whether this process ends: what is given up now goes on elsewhere.
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Relaxed)
     }
 
     /// Which database this is, for people.

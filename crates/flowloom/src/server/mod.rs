@@ -50,6 +50,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_store::{RunRow, SHARED};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use utoipa::OpenApi;
@@ -196,6 +197,9 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         openapi,
         ..Server::private(app, options.folder, Live::new(options.max_runs, telemetry))
     });
+    // Heard from here on: who reads that it serves may tell it to stop at once.
+    let signals =
+        [signal(SignalKind::interrupt()).map_err(refused)?, signal(SignalKind::terminate()).map_err(refused)?];
     let told = CancellationToken::new();
     let keepers = keepers(&server, &told).await?;
     match options.log {
@@ -213,7 +217,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
         .with_state(server);
     let mut serving = std::pin::pin!(listen::listen(listener, router, &settings, told.clone()));
-    let mut stopping = std::pin::pin!(stop(&live, told));
+    let mut stopping = std::pin::pin!(stop(&live, signals, told));
     tokio::select! {
         // Nobody is connected any more; the runs have their time all the same.
         () = &mut serving => stopping.await,
@@ -365,19 +369,11 @@ fn greet(server: &Server, address: SocketAddr) -> Result<(), StepError> {
 
 /// Ready when the program is told to stop and the runs under way have had their time. What is not done by then is
 /// taken up at the next start.
-async fn stop(live: &Live, told: CancellationToken) {
-    let interrupt = async { tokio::signal::ctrl_c().await.unwrap_or(()) };
-    let terminate = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
-    };
+async fn stop(live: &Live, mut signals: [Signal; 2], told: CancellationToken) {
+    let [interrupt, terminate] = &mut signals;
     tokio::select! {
-        () = interrupt => {}
-        () = terminate => {}
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
     }
     live.close();
     told.cancel();

@@ -15,6 +15,7 @@ use flowloom_core::vars::Env;
 use flowloom_runtime::effects::Context;
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::{Control, Engine, Run, Start};
+use flowloom_store::Store;
 
 use super::Host;
 use crate::app::plan_of;
@@ -57,7 +58,7 @@ impl Host {
         let id = id_of(&context.key(), context.run.at_ms());
         let ended = match self.begun(&engine, id, &plan).await? {
             Begun::Ended(ended) => ended,
-            Begun::Run(run) => drive(run, plan).await?,
+            Begun::Run(run) => self.drive(run, plan).await?,
             Begun::Not => {
                 let start = Start {
                     plan: plan.clone(),
@@ -71,13 +72,23 @@ impl Host {
                     keep: None,
                     id: Some(id),
                 };
-                drive(engine.start(start)?, plan).await?
+                self.drive(engine.start(start)?, plan).await?
             }
         };
         if let Some(purse) = &context.purse {
             purse.book(&ended.state.usage);
         }
         Ok(ended)
+    }
+
+    /// Drives a run on a task of its own, so that it can still say that it was cancelled.
+    async fn drive(&self, run: Run, plan: Arc<Plan>) -> Result<Ended, StepError> {
+        let (id, _given) = (run.id(), Given { run: run.control(), store: self.store.clone() });
+        let outcome = run.spawn().await;
+        let failed = |error| StepError::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
+        let outcome = outcome.map_err(failed)?;
+        outcome.broken.map_or(Ok(()), Err)?;
+        Ok(Ended { id, plan, state: outcome.state, env: outcome.env })
     }
 
     /// Where the run stands that an earlier send of this step may have started. One that a server has taken up meanwhile
@@ -123,23 +134,18 @@ pub(super) struct Ended {
     pub(super) env: Env,
 }
 
-/// Cancels a run, unless it has ended, when the step is given up that waits for it.
-struct Given(Control);
+/// Cancels a run, unless it has ended, when the step is given up that waits for it. With the process both are only left.
+struct Given {
+    run: Control,
+    store: Arc<Store>,
+}
 
 impl Drop for Given {
     fn drop(&mut self) {
-        self.0.cancel("its step was given up");
+        if !self.store.is_leaving() {
+            self.run.cancel("its step was given up");
+        }
     }
-}
-
-/// Drives a run on a task of its own, so that it can still say that it was cancelled.
-async fn drive(run: Run, plan: Arc<Plan>) -> Result<Ended, StepError> {
-    let (id, _given) = (run.id(), Given(run.control()));
-    let outcome = run.spawn().await;
-    let failed = |error| StepError::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
-    let outcome = outcome.map_err(failed)?;
-    outcome.broken.map_or(Ok(()), Err)?;
-    Ok(Ended { id, plan, state: outcome.state, env: outcome.env })
 }
 
 /// Why a run that has not ended has no result.

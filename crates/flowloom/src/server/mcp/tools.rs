@@ -1,6 +1,6 @@
 //! Workflows as they are listed: pages of tools, and what is true of each.
 
-use flowloom_core::plan::{BlockCode, Kind, MemoryOperation, Plan, Step};
+use flowloom_core::plan::{BlockCode, Format, Kind, MemoryOperation, Plan, Step};
 use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
 
 use crate::offers::Offer;
@@ -30,8 +30,8 @@ fn tool(offer: &Offer) -> Tool {
 /// What can be said of a workflow from its definition. What a function, a block of code or a server does is not known, and
 /// so counts as what may destroy something.
 fn annotations(plan: &Plan) -> ToolAnnotations {
-    // A conversation is kept.
-    let (mut only_reads, mut stays_here) = (plan.thread.is_none(), true);
+    // A conversation is kept, and what an agent has for tools is known only when it is called.
+    let (mut only_reads, mut stays_here) = (plan.thread.is_none(), plan.format != Format::Agent);
     plan.root.visit(&mut |step| {
         only_reads &= reads(step);
         stays_here &= stays(step);
