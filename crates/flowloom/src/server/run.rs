@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
@@ -85,13 +86,17 @@ pub(super) async fn stored(server: &Server, id: RunId, ending: Option<Ending>) -
 
 /// Waits until a run is no longer driven, wherever that is; where it stands then, if it was driven here.
 pub(super) async fn over(server: &Server, id: RunId, ending: Option<Ending>) -> Option<Arc<Ended>> {
-    match ending {
-        Some(ending) => ending.wait().await,
-        None => {
-            server.wait(id).await;
-            None
+    if let Some(ending) = ending {
+        let ended = ending.wait().await;
+        let is_lost =
+            |ended: &Arc<Ended>| ended.outcome.broken.as_ref().is_some_and(|error| error.code == Code::OwnershipLost);
+        // One that another process has taken over goes on there.
+        if !ended.as_ref().is_some_and(is_lost) {
+            return ended;
         }
     }
+    server.wait(id).await;
+    None
 }
 
 /// The same. If it takes longer than `time`, the run goes on.

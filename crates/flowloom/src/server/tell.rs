@@ -252,6 +252,9 @@ async fn drive(server: &Arc<Server>, opened: Opened) -> Result<Option<Ending>, S
     let plan = opened.plan.clone();
     let engine = server.app.engine_of(&opened)?;
     let compiled = plan.clone();
-    let run = engine.resume(opened.id, async |_| Ok::<_, StepError>(compiled)).await?;
-    Ok(Some(server.live.drive(run, plan).await))
+    match engine.resume(opened.id, async |_| Ok::<_, StepError>(compiled)).await {
+        // It has ended since its record was read.
+        Err(error) if error.code == Code::NothingToDo => Ok(None),
+        run => Ok(Some(server.live.drive(run?, plan).await)),
+    }
 }
