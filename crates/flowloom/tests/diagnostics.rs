@@ -69,6 +69,11 @@ fn graphs_are_told_what_is_wrong() {
 }
 
 #[test]
+fn agents_are_told_what_is_wrong() {
+    check_all("agent");
+}
+
+#[test]
 fn machines_read_the_same() {
     let place = Place::new("");
     std::fs::copy(folder("flow").join("wild.json"), place.path("wild.json")).expect("copied");

@@ -61,13 +61,14 @@ impl Sources {
     }
 
     fn no_function(&self, function: &str, span: Span, problems: &mut Problems) {
-        let message = match BUILT_IN.contains(&function) {
-            true => format!("{function} is a step of its own, and no tool"),
-            false => format!("there is no function {function}"),
-        };
+        if BUILT_IN.contains(&function) {
+            let message = format!("{function} is a step of its own, and no tool");
+            problems.error(Code::UnknownTool, span, message);
+            return;
+        }
         let known = self.functions.iter().map(String::as_str).chain(BUILT_IN);
-        let near = did_you_mean(function, known).filter(|near| *near != function);
-        problems.error(Code::UnknownTool, span, message).help = Some(match near {
+        let message = format!("there is no function {function}");
+        problems.error(Code::UnknownTool, span, message).help = Some(match did_you_mean(function, known) {
             Some(near) => format!("did you mean {near}?"),
             None => format!("declare it in flowloom.toml: [functions.\"{function}\"] with a url or a workflow"),
         });

@@ -23,6 +23,24 @@ use tools::Tools;
 
 pub use present::present;
 
+/// The keys there are, with those that records of agents have in graphs.
+const KEYS: [&str; 14] = [
+    "systemPrompt",
+    "tools",
+    "needsApproval",
+    "toolChoice",
+    "maxToolCalls",
+    "model",
+    "name",
+    "description",
+    "id",
+    "agentId",
+    "agent_id",
+    "system_prompt",
+    "llmModelId",
+    "llm_model_id",
+];
+
 /// Calls of tools in one turn, where the definition does not say.
 pub const CALLS: u32 = 10;
 
@@ -56,6 +74,7 @@ pub(crate) fn compile(
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let fields = Fields::of(&node, "an agent", problems)?;
+    fields.known(&KEYS, problems);
     let mut own =
         |keys: &[&str]| keys.iter().find_map(|key| fields.text(key, problems)).map(|(text, _)| text.to_owned());
     let id = own(&["id", "agentId", "agent_id"]);
