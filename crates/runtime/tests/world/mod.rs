@@ -70,7 +70,9 @@ impl Model for World {
                 let arguments = Value::map([("n", Value::from(1))]);
                 let known = ToolCall { id: "c1".into(), name: "add".into(), arguments };
                 let unknown = ToolCall { id: "c2".into(), name: "rm".into(), arguments: Value::Null };
-                vec![known, unknown]
+                // A workflow by the name that its own system gives it; most agents have none.
+                let flow = ToolCall { id: "c3".into(), name: "flow_g".into(), arguments: Value::Null };
+                vec![known, unknown, flow]
             } else {
                 Vec::new()
             };
@@ -143,6 +145,11 @@ impl Functions for World {
                 }
                 "broken" => Err(StepError::new(Code::FunctionFailed, "broken")),
                 "big" => Ok("x".repeat(1000).into()),
+                "flow::g" => {
+                    let usage = Usage { input_tokens: 7, output_tokens: 2, micro_usd: Some(1) };
+                    context.purse.iter().for_each(|purse| purse.book(&usage));
+                    Ok(Value::map([("text", Value::from("seen")), ("is_final", true.into())]))
+                }
                 name => Ok(format!("{name}:{}", context.path).into()),
             }
         })

@@ -149,6 +149,15 @@ fn agent() -> Step {
     )
 }
 
+/// An agent whose second tool is a workflow that answers in its place.
+fn guide() -> Step {
+    let declaration = ToolDeclaration { name: "look".into(), description: "looks".into(), parameters: Value::Null };
+    let look = AgentTool { declaration, effect: ToolEffect::Flow("g".into()), needs_approval: false };
+    let Kind::Agent(agent) = agent().kind else { unreachable!("it is one") };
+    let tools = [agent.tools.clone(), vec![look]].concat();
+    step("guide", Kind::Agent(Agent { tools, limit: CallLimit::Calls(3), must_call: true, ..agent }))
+}
+
 /// A conversation of an agent and its tools as two nodes of a machine.
 fn talk() -> Step {
     let tool = |name: &str| ToolDeclaration { name: name.into(), description: String::new(), parameters: Value::Null };
@@ -323,6 +332,7 @@ pub(crate) fn everything() -> Plan {
             branch(),
             subflow(),
             agent(),
+            guide(),
             python("block"),
             step("pause", Kind::Wait { duration_ms: 60_000 }),
             call("last-call", "f"),
