@@ -23,3 +23,12 @@ pub fn complaints(schema: &Value, value: &Value) -> Option<String> {
         .collect();
     (!complaints.is_empty()).then(|| complaints.join("; "))
 }
+
+/// Why `schema` is no JSON Schema; nothing is fetched to find out.
+pub fn invalid(schema: &Value) -> Option<String> {
+    let read = match serde_json::to_value(schema) {
+        Ok(read @ (serde_json::Value::Object(_) | serde_json::Value::Bool(_))) => read,
+        _ => return Some(format!("it is {}, not an object", schema.kind())),
+    };
+    jsonschema::validator_for(&read).err().map(|error| error.to_string())
+}

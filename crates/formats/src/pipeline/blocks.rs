@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::Span;
+use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
 use flowloom_core::render;
@@ -23,6 +23,13 @@ const FAILURE: &str = "error";
 /// The blocks that every pipeline can use, as definitions.
 pub fn built_in() -> Vec<Value> {
     parse_value(BUILT_IN).unwrap_or_default().as_list().unwrap_or_default().to_vec()
+}
+
+/// What a block's definition lacks, without a pipeline around it.
+pub fn check_block(block: &Value) -> Vec<Diagnostic> {
+    let mut problems = Problems::new("block");
+    check(block, Span::default(), &mut problems);
+    problems.into_list()
 }
 
 /// Blocks by id.

@@ -24,7 +24,7 @@ use crate::reader::{Fields, Source, beside_file, read_json};
 use crate::{Problems, Sources};
 use blocks::{Blocks, Definition};
 
-pub use blocks::built_in;
+pub use blocks::{built_in, check_block};
 pub use present::{node_results, order, present};
 
 /// How values become text in a pipeline: as in Python; what has no value is `null`, or nothing within text.

@@ -15,7 +15,7 @@ pub fn parse(text: &str) -> Template {
 }
 
 /// Parses a prompt template of a block: `{name}` stands for an input.
-pub(super) fn prompt(text: &str) -> Template {
+pub fn prompt(text: &str) -> Template {
     scan(text, placeholder)
 }
 
