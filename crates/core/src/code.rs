@@ -145,6 +145,7 @@ codes! {
     BlockFailed = 1052 "the Python block failed";
     BlockLimit = 1053 "the Python block reached its limit";
     BlockResult = 1054 "the Python block's result cannot be used";
+    AuthoringFailed = 1060 "the request could not be made into a workflow";
     LimitSteps = 1101 "the run reached its step limit";
     LimitIterations = 1102 "a loop reached its iteration limit";
     LimitNesting = 1103 "steps are nested too deeply";

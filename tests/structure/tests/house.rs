@@ -17,6 +17,7 @@ fn directions() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("flowloom-core", &[][..]),
         ("flowloom-formats", &["flowloom-core"][..]),
         ("flowloom-runtime", &["flowloom-core"][..]),
+        ("flowloom-author", &["flowloom-core", "flowloom-formats", "flowloom-runtime"][..]),
         ("flowloom-models", &["flowloom-core", "flowloom-runtime"][..]),
         ("flowloom-tools", &["flowloom-core", "flowloom-runtime"][..]),
         ("flowloom-sandbox", &["flowloom-core", "flowloom-runtime"][..]),

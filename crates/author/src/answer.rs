@@ -1,0 +1,182 @@
+//! Asking a model, and the JSON in what it says.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::json::{parse_value, read_lenient};
+use flowloom_core::request::{Message, Role};
+use flowloom_core::value::{Map, Value};
+use serde::de::IgnoredAny;
+
+use crate::REPAIRS;
+use crate::event::Event;
+use crate::world::{Question, World, user_says};
+
+/// Opening braces of an answer from which reading is tried.
+const MOST_STARTS: usize = 100;
+/// Text of an answer that cannot be used which is shown to the model again, in characters.
+const MOST_SHOWN: usize = 16_000;
+
+/// Asks once and tells what was asked and said. Inside: the answer's text, or why there is none that could be used.
+pub(crate) async fn ask(world: &dyn World, question: &Question) -> Result<Result<String, String>, StepError> {
+    let Question { stage, system, messages, .. } = question;
+    world.tell(Event::LlmPrompt { stage: stage.clone(), system: system.clone(), messages: messages.clone() });
+    let answer = match world.ask(question).await {
+        Ok(answer) => answer,
+        Err(error) if error.code == Code::ModelNotJson => return Ok(Err(error.message)),
+        Err(error) => return Err(error),
+    };
+    let said = Event::LlmResponse { stage: stage.clone(), text: answer.text.clone(), elapsed: answer.elapsed };
+    world.tell(said);
+    Ok(Ok(answer.text))
+}
+
+/// Asks until `read` can use the answer. Each time the model hears everything that was wrong so far.
+pub(crate) async fn ask_until<T>(
+    world: &dyn World,
+    stage: &'static str,
+    question: Question,
+    read: impl Fn(&str) -> Result<T, Vec<String>>,
+) -> Result<T, StepError> {
+    let mut dialogue = Dialogue::new(question);
+    loop {
+        let said = ask(world, &dialogue.question).await?;
+        let problems = match &said {
+            Ok(text) => match read(text) {
+                Ok(value) => return Ok(value),
+                Err(problems) => problems,
+            },
+            Err(why) => vec![why.clone()],
+        };
+        let error = problems.join("; ");
+        world.tell(Event::Validation { stage, error: Some(error.clone()) });
+        dialogue.failed(said.ok().as_deref(), problems);
+        if dialogue.failures() > REPAIRS {
+            let message = format!("{stage}: no answer of {} could be used; of the last: {error}", dialogue.failures());
+            return Err(StepError::new(Code::AuthoringFailed, message));
+        }
+    }
+}
+
+/// A question, and what was wrong with the answers so far.
+pub(crate) struct Dialogue {
+    /// What is to be asked next.
+    pub(crate) question: Question,
+    first: Message,
+    problems: Vec<Vec<String>>,
+}
+
+impl Dialogue {
+    pub(crate) fn new(question: Question) -> Dialogue {
+        let first = question.messages.first().cloned().unwrap_or_else(|| user_says(""));
+        Dialogue { question, first, problems: Vec::new() }
+    }
+
+    /// Answers that could not be used.
+    pub(crate) fn failures(&self) -> usize {
+        self.problems.len()
+    }
+
+    /// The next question shows the last answer, and all that was wrong with it and with those before it.
+    pub(crate) fn failed(&mut self, said: Option<&str>, problems: Vec<String>) {
+        self.problems.push(problems);
+        let mut wish = "Your answer cannot be used. Errors so far:".to_owned();
+        for (attempt, problems) in self.problems.iter().enumerate() {
+            for problem in problems {
+                wish.push_str(&format!("\n- answer {}: {problem}", attempt + 1));
+            }
+        }
+        wish.push_str("\nAnswer again with the whole corrected JSON object and nothing else.");
+        let said: String = said.unwrap_or_default().chars().take(MOST_SHOWN).collect();
+        let said = if said.trim().is_empty() { "(nothing)".to_owned() } else { said };
+        self.question.messages = vec![self.first.clone(), Message::new(Role::Assistant, said), user_says(wish)];
+    }
+}
+
+/// The JSON object in an answer, preferably one that has one of `keys`; what stands around it does not matter.
+pub(crate) fn object(text: &str, keys: &[&str]) -> Option<Map> {
+    let has_key = |map: &Map| keys.iter().any(|key| map.contains_key(*key));
+    let mut first = None;
+    let mut end = 0;
+    for (start, _) in text.match_indices('{').take(MOST_STARTS) {
+        if start < end {
+            continue;
+        }
+        let Some(length) = length_of_value(&text[start..]) else { continue };
+        end = start + length;
+        let Some(map) = parse_value(&text[start..end]).ok().and_then(|value| value.as_map().cloned()) else { continue };
+        if has_key(&map) {
+            return Some(map);
+        }
+        first.get_or_insert(map);
+    }
+    mended(text).filter(has_key).or(first)
+}
+
+/// The bytes of the JSON value that `text` begins with.
+fn length_of_value(text: &str) -> Option<usize> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    values.next()?.ok()?;
+    Some(values.byte_offset())
+}
+
+/// What stands between the first brace and the last, read as nearly-JSON: source code often has raw line breaks.
+fn mended(text: &str) -> Option<Map> {
+    let (start, end) = (text.find('{')?, text.rfind('}')?);
+    read_lenient(text.get(start..=end)?)?.as_map().cloned()
+}
+
+/// The text of a field, without blanks around it; `None` if there is none.
+pub(crate) fn text_of(map: &Map, key: &str) -> Option<String> {
+    map.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// The texts of a list; what else is in it does not count.
+pub(crate) fn texts_of(map: &Map, key: &str) -> Vec<String> {
+    let items = map.get(key).and_then(Value::as_list).unwrap_or_default();
+    items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Option<Value> {
+        object(text, &["a"]).map(Value::from)
+    }
+
+    fn value(text: &str) -> Option<Value> {
+        parse_value(text).ok()
+    }
+
+    #[test]
+    fn the_object_with_the_key_is_found_among_words_fences_and_others() {
+        assert_eq!(of(r#"{"a":1}"#), value(r#"{"a":1}"#));
+        assert_eq!(of("Sure {not json}.\n```json\n{\"a\": \"}\"}\n```\n"), value(r#"{"a":"}"}"#));
+        assert_eq!(of(r#"first {"b":{"a":0}}, then {"a":2} {"a":3}"#), value(r#"{"a":2}"#));
+        assert_eq!(of(r#"{"b":1}"#), value(r#"{"b":1}"#), "without the key there is still something to complain about");
+        assert_eq!(of("[1] {} and no more"), value("{}"));
+        assert_eq!(of("I cannot do that"), None);
+        assert_eq!(of("} {"), None);
+    }
+
+    #[test]
+    fn raw_line_breaks_within_texts_are_mended() {
+        let said = "```json\n{\"b\": {\"c\": 1}, \"a\": \"line\nline\"}\n```";
+        assert_eq!(of(said).and_then(|found| found.get("a").cloned()), Some("line\nline".into()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_that_is_said_panics(text in r#"[{}\[\]":,a1é\\n `\n]{0,60}"#, any in ".{0,200}") {
+            for text in [text, any] {
+                let _ = object(&text, &["a"]);
+            }
+        }
+
+        #[test]
+        fn an_object_among_words_is_found(before in "[a-z .:é]{0,20}", number in 0i64..1000, after in "[a-z .}]{0,20}") {
+            let found = object(&format!("{before}{{\"a\": {number}}}{after}"), &["a"]);
+            proptest::prop_assert_eq!(found.map(Value::from), Some(Value::map([("a", Value::from(number))])));
+        }
+    }
+}

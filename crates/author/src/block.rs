@@ -1,0 +1,239 @@
+//! A block as a model writes it: what is taken of the answer, and what is wrong with it before anything runs.
+
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::pipeline::{check_block, template};
+use flowloom_runtime::schema::complaints;
+
+use crate::answer::{object, text_of, texts_of};
+use crate::event::names;
+use crate::wanted::{CATEGORIES, EXECUTION, Wanted, one_of, required, untyped};
+
+/// Largest source or prompt, in bytes.
+const MOST_SOURCE: usize = 64 * 1024;
+/// Examples that are kept and tried.
+const MOST_EXAMPLES: usize = 3;
+
+/// The definition of the block `id` in an answer, or everything that is wrong with it. Only what a block has is taken;
+/// what the answer leaves out comes from what is wanted.
+pub(crate) fn read(text: &str, wanted: &Wanted, id: &str) -> Result<Value, Vec<String>> {
+    let Some(answer) = object(text, &["source_code", "python_source", "prompt_template"]) else {
+        return Err(vec!["the answer has no JSON object".to_owned()]);
+    };
+    let mut problems = Vec::new();
+    let source = code_of(&answer, "source_code").or_else(|| code_of(&answer, "python_source"));
+    let prompt = code_of(&answer, "prompt_template");
+    let usual = if prompt.is_some() && source.is_none() { "llm" } else { wanted.execution_type.as_str() };
+    let execution = one_of(&answer, "execution_type", &EXECUTION, usual, id, &mut problems);
+    let is_llm = execution == "llm";
+    let (code_key, code) = if is_llm { ("prompt_template", prompt) } else { ("source_code", source) };
+    if code.as_ref().is_some_and(|code| code.len() > MOST_SOURCE) {
+        problems.push(format!("{code_key} is longer than {MOST_SOURCE} bytes"));
+    }
+    let inputs = schema(&answer, "input_schema", &wanted.input_schema, &mut problems);
+    let outputs = always(schema(&answer, "output_schema", &wanted.output_schema, &mut problems));
+    let text = |key: &str, usual: &str| Value::from(text_of(&answer, key).unwrap_or_else(|| usual.to_owned()));
+    let mut block = Map::from_iter([
+        ("id".into(), Value::from(id)),
+        ("name".into(), text("name", &title(id))),
+        ("description".into(), text("description", &wanted.description)),
+        ("category".into(), one_of(&answer, "category", &CATEGORIES, &wanted.category, id, &mut problems).into()),
+        ("execution_type".into(), execution.into()),
+        ("input_schema".into(), inputs.clone()),
+        ("output_schema".into(), outputs),
+    ]);
+    if let Some(code) = code {
+        block.insert(code_key.into(), code.into());
+    }
+    let created_by = [("created_by", Value::from("thinker")), ("tier", 2i64.into())];
+    block.extend([
+        ("use_when".into(), text_of(&answer, "use_when").map_or(Value::Null, Value::from)),
+        ("tags".into(), names(texts_of(&answer, "tags").iter().map(String::as_str))),
+        ("examples".into(), Value::list(examples(&answer, &inputs, &mut problems))),
+        ("metadata".into(), Value::map(created_by)),
+    ]);
+    if is_llm {
+        problems.extend(placeholders(&block, &inputs));
+    }
+    let block = Value::from(block);
+    problems.extend(check_block(&block).into_iter().map(|found| found.message));
+    if problems.is_empty() { Ok(block) } else { Err(problems) }
+}
+
+/// A text as it stands, since blanks mean something in it; `None` if there is nothing else.
+fn code_of(answer: &Map, key: &str) -> Option<String> {
+    answer.get(key).and_then(Value::as_str).filter(|code| !code.trim().is_empty()).map(str::to_owned)
+}
+
+/// `count_words` as people write it.
+fn title(id: &str) -> String {
+    let capital = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map(|first| first.to_uppercase().chain(letters).collect::<String>())
+    };
+    id.split(['_', '-']).filter_map(capital).collect::<Vec<_>>().join(" ")
+}
+
+/// The schema in an answer, or the one that is wanted; what the others count on must stay.
+fn schema(answer: &Map, key: &str, wanted: &Option<Value>, problems: &mut Vec<String>) -> Value {
+    let given = answer.get(key).filter(|schema| schema.as_map().is_some_and(|map| !map.is_empty()));
+    let Some(schema) = given.or(wanted.as_ref()) else {
+        problems.push(format!("it has no {key}"));
+        return Value::Null;
+    };
+    let faults = untyped(schema, key);
+    if let (Some(given), Some(wanted), []) = (given, wanted, faults.as_slice()) {
+        problems.extend(broken_promises(given, wanted, key));
+    }
+    problems.extend(faults);
+    schema.clone()
+}
+
+/// Where a schema differs from the one that was asked for in a way that others would notice: an input nobody knows of,
+/// an output that is not there, another type.
+fn broken_promises(given: &Value, wanted: &Value, key: &str) -> Vec<String> {
+    let none = Map::new();
+    let fields = |schema: &'_ Value| schema.get("properties").and_then(Value::as_map).cloned();
+    let (has, asked) = (fields(given).unwrap_or_default(), fields(wanted).unwrap_or(none));
+    let mut problems = Vec::new();
+    if key == "input_schema" {
+        let unknown = required(given).filter(|name| !asked.contains_key(*name));
+        problems.extend(unknown.map(|name| format!("{key} requires {name:?}, which was not asked for")));
+    } else {
+        let lost = asked.keys().filter(|name| !has.contains_key(*name));
+        problems.extend(lost.map(|name| format!("{key} has no {name:?}, which was asked for")));
+    }
+    for (name, kind) in &asked {
+        let other = has.get(name).and_then(|other| other.get("type"));
+        if let (Some(asked), Some(other)) = (kind.get("type"), other)
+            && asked != other
+        {
+            let (asked, other) = (flowloom_core::render::json(asked), flowloom_core::render::json(other));
+            problems.push(format!("{key}: {name:?} has the type {other}; {asked} was asked for"));
+        }
+    }
+    problems
+}
+
+/// An output schema that requires something: all its fields, if it does not say which. Else a block that gives nothing
+/// would pass.
+fn always(schema: Value) -> Value {
+    let Some(map) = schema.as_map().filter(|_| required(&schema).next().is_none()) else { return schema };
+    let fields = map.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
+    let mut map = map.clone();
+    map.insert("required".into(), names(fields.keys().map(|name| &**name)));
+    map.into()
+}
+
+/// The examples of an answer; their inputs must be what the block takes.
+fn examples(answer: &Map, inputs: &Value, problems: &mut Vec<String>) -> Vec<Value> {
+    let list = answer.get("examples").and_then(Value::as_list).unwrap_or_default();
+    let mut kept = Vec::new();
+    for (index, example) in list.iter().take(MOST_EXAMPLES).enumerate() {
+        match example.get("inputs").filter(|inputs| inputs.as_map().is_some()) {
+            None => problems.push(format!("example {} has no object \"inputs\"", index + 1)),
+            Some(given) => {
+                let wrong = complaints(inputs, given);
+                problems.extend(wrong.map(|wrong| format!("the inputs of example {} do not fit: {wrong}", index + 1)));
+                kept.push(example.clone());
+            }
+        }
+    }
+    kept
+}
+
+/// A prompt names inputs that exist, and all that must be given.
+fn placeholders(block: &Map, inputs: &Value) -> Vec<String> {
+    let text = block.get("prompt_template").and_then(Value::as_str).unwrap_or_default();
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let template = template::prompt(text);
+    let used: Vec<&str> = template.refs().map(|found| found.source.trim_matches(['{', '}'])).collect();
+    let known = |name: &str| inputs.get("properties").is_some_and(|fields| fields.get(name).is_some());
+    let unknown = used.iter().filter(|name| !known(name)).map(|name| format!("{{{name}}} is no input of the block"));
+    let unused = required(inputs).filter(|name| !used.contains(name));
+    unknown.chain(unused.map(|name| format!("the prompt does not use the input {{{name}}}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_core::json::parse_value;
+
+    const TEXT: &str = r#"{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}"#;
+    const COUNT: &str = r#"{"type":"object","properties":{"count":{"type":"integer"}}}"#;
+
+    fn wanted() -> Wanted {
+        Wanted {
+            suggested_id: "count_words".into(),
+            description: "Count words".into(),
+            category: "process".into(),
+            execution_type: "python".into(),
+            input_schema: parse_value(TEXT).ok(),
+            output_schema: parse_value(COUNT).ok(),
+            ..Wanted::default()
+        }
+    }
+
+    fn fault(text: &str) -> String {
+        read(text, &wanted(), "count_words").expect_err(text).join("; ")
+    }
+
+    #[test]
+    fn what_the_answer_leaves_out_comes_from_what_is_wanted() {
+        let text = r#"{"id":"other","python_source":"x","metadata":{"tier":0},"function_id":"shell::run"}"#;
+        let block = read(text, &wanted(), "count_words").expect("valid");
+        let field = |key: &str| block.get(key).cloned().unwrap_or_default();
+        assert_eq!(field("id"), "count_words".into(), "nodes know it by the id that it was given");
+        assert_eq!(field("name"), "Count Words".into());
+        assert_eq!(field("description"), "Count words".into());
+        assert_eq!(field("execution_type"), "python".into());
+        assert_eq!(field("source_code"), "x".into());
+        assert_eq!(field("function_id"), Value::Null, "only what can be tried");
+        assert_eq!(field("metadata"), parse_value(r#"{"created_by":"thinker","tier":2}"#).unwrap());
+        assert_eq!(block.get("output_schema").and_then(|schema| schema.get("required")), Some(&names(["count"])));
+    }
+
+    #[test]
+    fn a_prompt_alone_is_an_llm_block() {
+        let block = read(r#"{"prompt_template":"Count {text} as {\"json\"}"}"#, &wanted(), "b").expect("valid");
+        assert_eq!(block.get("execution_type"), Some(&"llm".into()));
+        assert!(fault(r#"{"prompt_template":"Count {txt}"}"#).contains("{txt} is no input"));
+        assert!(fault(r#"{"prompt_template":"Count"}"#).contains("does not use the input {text}"));
+    }
+
+    #[test]
+    fn every_fault_is_told() {
+        assert!(fault("sorry").contains("no JSON object"));
+        assert!(fault("{}").contains("source_code"));
+        assert!(fault(r#"{"execution_type":"llm","source_code":"x"}"#).contains("prompt_template"));
+        assert!(fault(r#"{"source_code":"x","execution_type":"function"}"#).contains("python, llm"));
+        assert!(fault(r#"{"source_code":"x","category":"trigger"}"#).contains("trigger"), "it would never be tried");
+        assert!(fault(r#"{"source_code":"x","examples":[{}]}"#).contains("example 1"));
+        assert!(fault(r#"{"source_code":"x","examples":[{"inputs":{"text":1}}]}"#).contains("example 1 do not fit"));
+        assert!(fault(&format!(r#"{{"source_code":"{}"}}"#, "x".repeat(MOST_SOURCE + 1))).contains("longer"));
+        let nothing_wanted = Wanted { input_schema: None, output_schema: None, ..wanted() };
+        let why = read(r#"{"source_code":"x"}"#, &nothing_wanted, "b").expect_err("no schemas").join("; ");
+        assert!(why.contains("no input_schema") && why.contains("no output_schema"), "{why}");
+    }
+
+    #[test]
+    fn the_schemas_that_others_count_on_stay() {
+        let inputs =
+            r#"{"type":"object","properties":{"text":{"type":"array"},"n":{"type":"integer"}},"required":["n"]}"#;
+        let why = fault(&format!(r#"{{"source_code":"x","input_schema":{inputs}}}"#));
+        assert!(why.contains("requires \"n\"") && why.contains("\"array\""), "{why}");
+        let why = fault(&format!(r#"{{"source_code":"x","output_schema":{TEXT}}}"#));
+        assert!(why.contains("has no \"count\""), "{why}");
+        assert!(fault(r#"{"source_code":"x","output_schema":{"type":"objekt"}}"#).contains("no JSON Schema"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_answer_panics(
+            text in r#"(\{|\}|\[|\]|"source_code"|"prompt_template"|"examples"|"inputs"|"output_schema"|"\{text\}"|:|,|1| ){0,30}"#
+        ) {
+            let _ = read(&text, &wanted(), "b");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Inputs made from a schema, to try a block with.
+
+use flowloom_core::value::{Map, Number, Value};
+use flowloom_runtime::schema::complaints;
+
+use crate::wanted::required;
+
+/// Deepest nesting of what is made.
+const DEPTH: usize = 4;
+
+/// Inputs that fit a schema: with all fields, and with those that must be given. None, if none can be made.
+pub(crate) fn samples(schema: &Value) -> Vec<Value> {
+    let all = object(schema, DEPTH, false);
+    let least = object(schema, DEPTH, true);
+    let mut samples = vec![all];
+    if samples[0] != least {
+        samples.push(least);
+    }
+    samples.retain(|sample| complaints(schema, sample).is_none());
+    samples
+}
+
+fn object(schema: &Value, depth: usize, only_required: bool) -> Value {
+    let none = Map::new();
+    let fields = schema.get("properties").and_then(Value::as_map).unwrap_or(&none);
+    let is_wanted = |name: &str| !only_required || required(schema).any(|other| other == name);
+    let fields = fields.iter().filter(|(name, _)| is_wanted(name));
+    fields.map(|(name, field)| (name.clone(), value(field, depth, only_required))).collect::<Map>().into()
+}
+
+fn value(schema: &Value, depth: usize, only_required: bool) -> Value {
+    if let Some(given) = schema.get("const").or_else(|| schema.get("default")) {
+        return given.clone();
+    }
+    let first = |key: &str| schema.get(key).and_then(Value::as_list).and_then(<[Value]>::first);
+    if let Some(first) = first("enum") {
+        return first.clone();
+    }
+    if let (Some(choice), true) = (first("anyOf").or_else(|| first("oneOf")), depth > 0) {
+        return value(choice, depth - 1, only_required);
+    }
+    let kind = schema.get("type").and_then(Value::as_str).or_else(|| first("type")?.as_str());
+    match kind.unwrap_or("string") {
+        "integer" => number(schema, 1.0),
+        "number" => number(schema, 1.5),
+        "boolean" => true.into(),
+        "array" => list(schema, depth, only_required),
+        "object" if depth > 0 => object(schema, depth - 1, only_required),
+        "object" => Map::new().into(),
+        "null" => Value::Null,
+        _ => text(schema).into(),
+    }
+}
+
+fn number(schema: &Value, usual: f64) -> Value {
+    let bound = |key: &str| match schema.get(key) {
+        Some(Value::Number(number)) => Some(number.as_f64()),
+        _ => None,
+    };
+    let least = bound("minimum").or_else(|| bound("exclusiveMinimum").map(|least| least + 1.0));
+    let most = bound("maximum").or_else(|| bound("exclusiveMaximum").map(|most| most - 1.0));
+    let number = usual.max(least.unwrap_or(usual)).min(most.unwrap_or(f64::MAX));
+    Number::from_f64(number).map_or(Value::Null, Value::Number)
+}
+
+fn list(schema: &Value, depth: usize, only_required: bool) -> Value {
+    let least = schema.get("minItems").and_then(Value::as_i64).unwrap_or(0).clamp(0, 10) as usize;
+    let count = if depth == 0 { 0 } else { least.max(1) };
+    let item = schema.get("items").map(|item| value(item, depth.saturating_sub(1), only_required));
+    Value::list(vec![item.unwrap_or_else(|| "item".into()); count])
+}
+
+fn text(schema: &Value) -> String {
+    let usual = match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
+        "date" => "2024-02-29",
+        "date-time" => "2024-02-29T12:00:00Z",
+        "time" => "12:00:00Z",
+        "email" => "someone@example.com",
+        "uri" | "url" => "https://example.com/",
+        _ => "some text",
+    };
+    let bound = |key: &str| schema.get(key).and_then(Value::as_i64).map(|bound| bound.clamp(0, 1000) as usize);
+    let mut text = usual.to_owned();
+    while text.len() < bound("minLength").unwrap_or(0) {
+        text.push('x');
+    }
+    text.chars().take(bound("maxLength").unwrap_or(usize::MAX)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_core::json::parse_value;
+
+    fn of(fields: &str, required: &str) -> Vec<String> {
+        let text = format!(r#"{{"type":"object","properties":{{{fields}}},"required":[{required}]}}"#);
+        samples(&parse_value(&text).expect("JSON")).iter().map(flowloom_core::render::json).collect()
+    }
+
+    #[test]
+    fn all_fields_and_those_that_must_be_given() {
+        let fields = r#""text":{"type":"string","minLength":12},"n":{"type":"integer","minimum":5}"#;
+        assert_eq!(of(fields, r#""text""#), [r#"{"text":"some textxxx","n":5}"#, r#"{"text":"some textxxx"}"#]);
+        assert_eq!(of(r#""x":{"type":"number","maximum":1}"#, r#""x""#), [r#"{"x":1}"#], "once, if they are the same");
+        assert_eq!(of("", ""), ["{}"]);
+    }
+
+    #[test]
+    fn every_kind_of_field_gets_a_value_that_fits() {
+        let fields = r#""a":{"type":"array","items":{"type":"object","properties":{"u":{"type":"string","format":"uri"}}}},
+            "b":{"type":["boolean","null"]},"c":{"enum":["x","y"]},"d":{"anyOf":[{"type":"null"},{"type":"string"}]},
+            "e":{"const":7},"f":{"type":"string","default":"g"},"h":{"description":"anything"}"#;
+        let expected =
+            r#"{"a":[{"u":"https://example.com/"}],"b":true,"c":"x","d":null,"e":7,"f":"g","h":"some text"}"#;
+        assert_eq!(of(fields, "")[0], expected);
+    }
+
+    #[test]
+    fn where_nothing_fits_there_is_nothing() {
+        assert_eq!(of(r#""a":{"type":"string","pattern":"^[0-9]{5}$"}"#, r#""a""#), [""; 0]);
+        assert_eq!(of(r#""a":{"type":"string","pattern":"^[0-9]{5}$"}"#, ""), ["{}"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_schema_panics(text in r#"(\{|\}|\[|\]|"type"|"properties"|"items"|"minItems"|"array"|"object"|:|,|-1|9e99){0,30}"#) {
+            if let Some(schema) = flowloom_core::json::read_lenient(&text) {
+                let _ = samples(&schema);
+            }
+        }
+    }
+}

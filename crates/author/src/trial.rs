@@ -1,0 +1,193 @@
+//! What a block is tried with, and whether a trial speaks for it.
+
+use flowloom_core::code::Code;
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_runtime::schema::complaints;
+
+use crate::sample::samples;
+use crate::world::Trial;
+
+/// Text of values and errors in a complaint, in characters.
+const MOST_SHOWN: usize = 600;
+/// By how much a number may differ from an example's, as a share of it.
+const TOLERANCE: f64 = 1e-9;
+
+/// Inputs to try a block with.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Case {
+    pub(crate) inputs: Value,
+    /// Whether the block's author gave them; else they are made from the schema.
+    is_example: bool,
+    /// What must come out, if that is sure.
+    outputs: Option<Value>,
+}
+
+/// What a trial says.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// The block did what it should.
+    Passed,
+    /// The block said that it cannot use inputs that nobody promised to be useful.
+    Refused,
+    /// Why it cannot be kept.
+    Failed(String),
+}
+
+/// What to try a block with: its examples, and inputs made from its schema; of a block that asks a model, which costs
+/// money, only one of those. What a prompt gives for an example is nobody's promise.
+pub(crate) fn cases(block: &Value) -> Vec<Case> {
+    let is_llm = block.get("execution_type").and_then(Value::as_str) == Some("llm");
+    let examples = block.get("examples").and_then(Value::as_list).unwrap_or_default();
+    let mut cases: Vec<Case> = examples
+        .iter()
+        .filter_map(|example| {
+            let outputs = example.get("outputs").filter(|_| !is_llm).cloned();
+            Some(Case { inputs: example.get("inputs")?.clone(), is_example: true, outputs })
+        })
+        .collect();
+    let made = samples(block.get("input_schema").unwrap_or(&Value::Null));
+    for inputs in made.into_iter().rev().take(if is_llm { 1 } else { usize::MAX }) {
+        if !cases.iter().any(|case| case.inputs == inputs) {
+            cases.push(Case { inputs, is_example: false, outputs: None });
+        }
+    }
+    cases
+}
+
+/// What a trial of `case` says about `block`.
+pub(crate) fn verdict(block: &Value, case: &Case, trial: &Trial) -> Verdict {
+    let inputs = shorten(&render::json(&case.inputs));
+    let output = match trial {
+        Trial::Gave(output) => output,
+        Trial::Failed(error) if error.code == Code::BlockError && !case.is_example => return Verdict::Refused,
+        Trial::Failed(error) => {
+            let advice =
+                if case.is_example { "" } else { "; inputs that it cannot use it answers with {\"error\": \"why\"}" };
+            return Verdict::Failed(format!("with the inputs {inputs} it fails: {}{advice}", shorten(&error.message)));
+        }
+    };
+    let gave = shorten(&render::json(output));
+    match output.get("error") {
+        Some(Value::String(_)) if !case.is_example => return Verdict::Refused,
+        Some(_) => {
+            return Verdict::Failed(format!("with the inputs {inputs} it gives {gave}, which means that it failed"));
+        }
+        None => {}
+    }
+    let schema = block.get("output_schema").unwrap_or(&Value::Null);
+    if let Some(wrong) = complaints(schema, output) {
+        return Verdict::Failed(format!(
+            "with the inputs {inputs} it gives {gave}, which does not fit output_schema: {wrong}"
+        ));
+    }
+    match &case.outputs {
+        Some(outputs) if !promised(outputs, output) => {
+            let outputs = shorten(&render::json(outputs));
+            let why = format!(
+                "with the inputs {inputs} it gives {gave}, but the example says {outputs}; correct what is wrong"
+            );
+            Verdict::Failed(why)
+        }
+        _ => Verdict::Passed,
+    }
+}
+
+/// Whether an output has everything that an example says; it may have more.
+fn promised(example: &Value, output: &Value) -> bool {
+    match (example, output) {
+        (Value::Map(example), Value::Map(output)) => {
+            example.iter().all(|(key, value)| output.get(key).is_some_and(|given| promised(value, given)))
+        }
+        (Value::List(example), Value::List(output)) => {
+            example.len() == output.len() && example.iter().zip(&**output).all(|(one, other)| promised(one, other))
+        }
+        (Value::Number(one), Value::Number(other)) => {
+            let (one, other) = (one.as_f64(), other.as_f64());
+            (one - other).abs() <= TOLERANCE * one.abs().max(other.abs())
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// A text that is not too long to be told.
+pub(crate) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_core::error::StepError;
+    use flowloom_core::json::parse_value;
+
+    fn value(text: &str) -> Value {
+        parse_value(text).expect("JSON")
+    }
+
+    fn block(kind: &str, examples: &str) -> Value {
+        value(&format!(
+            r#"{{"execution_type":"{kind}","examples":{examples},
+            "input_schema":{{"type":"object","properties":{{"a":{{"type":"integer"}},"b":{{"type":"integer"}}}},"required":["a"]}},
+            "output_schema":{{"type":"object","properties":{{"n":{{"type":"number"}}}},"required":["n"]}}}}"#
+        ))
+    }
+
+    fn judged(is_example: bool, outputs: Option<&str>, trial: Trial) -> Verdict {
+        let case = Case { inputs: value(r#"{"a":1}"#), is_example, outputs: outputs.map(value) };
+        verdict(&block("python", "[]"), &case, &trial)
+    }
+
+    fn gave(text: &str) -> Trial {
+        Trial::Gave(value(text))
+    }
+
+    fn why(verdict: Verdict) -> String {
+        if let Verdict::Failed(why) = verdict { why } else { panic!("{verdict:?}") }
+    }
+
+    #[test]
+    fn examples_and_made_inputs_are_tried_each_once() {
+        let inputs = |block: &Value| cases(block).iter().map(|case| render::json(&case.inputs)).collect::<Vec<_>>();
+        let examples = r#"[{"inputs":{"a":5},"outputs":{"n":1}},{"inputs":{"a":1}}]"#;
+        assert_eq!(inputs(&block("python", examples)), [r#"{"a":5}"#, r#"{"a":1}"#, r#"{"a":1,"b":1}"#]);
+        assert_eq!(inputs(&block("llm", "[]")), [r#"{"a":1}"#], "a model is asked as little as does");
+        assert_eq!(cases(&block("llm", examples))[0].outputs, None);
+        assert_eq!(cases(&block("python", examples))[0].outputs, Some(value(r#"{"n":1}"#)));
+    }
+
+    #[test]
+    fn outputs_must_fit_and_be_as_the_example_says() {
+        assert_eq!(judged(true, None, gave(r#"{"n":1}"#)), Verdict::Passed);
+        assert_eq!(judged(true, Some(r#"{"n":0.3}"#), gave(r#"{"n":0.30000000000000004,"more":1}"#)), Verdict::Passed);
+        assert_eq!(judged(true, Some("{}"), gave(r#"{"n":1}"#)), Verdict::Passed);
+        for output in ["{}", "null", "[]", r#"{"n":"1"}"#] {
+            assert!(why(judged(false, None, gave(output))).contains("output_schema"), "{output}");
+        }
+        assert!(why(judged(true, Some(r#"{"n":2}"#), gave(r#"{"n":1}"#))).contains("the example says {\"n\":2}"));
+        assert!(promised(&value(r#"{"l":["a",{"b":1}]}"#), &value(r#"{"l":["a",{"b":1,"c":2}]}"#)));
+        assert!(!promised(&value(r#"{"l":["a"]}"#), &value(r#"{"l":["a","b"]}"#)));
+        assert!(!promised(&value(r#"{"l":null}"#), &value("{}")));
+    }
+
+    #[test]
+    fn a_block_may_refuse_what_nobody_promised() {
+        let refused = || Trial::Failed(StepError::new(Code::BlockError, "no"));
+        assert_eq!(judged(false, None, gave(r#"{"error":"no"}"#)), Verdict::Refused);
+        assert_eq!(judged(false, None, refused()), Verdict::Refused);
+        assert!(why(judged(true, None, gave(r#"{"error":"no"}"#))).contains("failed"));
+        assert!(why(judged(true, None, refused())).contains("no"));
+        assert!(why(judged(false, None, gave(r#"{"error":null}"#))).contains("failed"));
+        let raised = Trial::Failed(StepError::new(Code::BlockFailed, "KeyError: 'x'"));
+        assert!(why(judged(false, None, raised)).contains("KeyError: 'x'; inputs that it cannot use"));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shorten(&"é".repeat(MOST_SHOWN + 1)), format!("{}…", "é".repeat(MOST_SHOWN)));
+        assert_eq!(shorten("short"), "short");
+    }
+}

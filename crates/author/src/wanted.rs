@@ -1,0 +1,268 @@
+//! The blocks that a request needs, as the decomposition says them, and what is wrong with such a list.
+
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::schema::invalid;
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{object, text_of, texts_of};
+
+/// Longest id of a block.
+const ID_LENGTH: usize = 64;
+/// Most blocks of one workflow.
+const MOST_BLOCKS: usize = 30;
+
+/// Categories of blocks that can be written. A trigger runs nothing, so nothing of it could be tried.
+pub(crate) const CATEGORIES: [&str; 4] = ["input", "process", "action", "memory"];
+/// How a block that is written can run.
+pub(crate) const EXECUTION: [&str; 2] = ["python", "llm"];
+/// What says of which kind a value is.
+const TYPING: [&str; 7] = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"];
+
+/// A block that is needed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// What it is called.
+    pub suggested_id: String,
+    /// What it does.
+    pub description: String,
+    /// Its category.
+    pub category: String,
+    /// `python` or `llm`.
+    pub execution_type: String,
+    /// Blocks whose outputs it needs.
+    pub depends_on: Vec<String>,
+    /// Its inputs; `None` for a block that is only named.
+    pub input_schema: Option<Value>,
+    /// Its outputs; `None` for a block that is only named.
+    pub output_schema: Option<Value>,
+}
+
+impl Wanted {
+    /// A block that is said to exist: all that is known of it is its id.
+    fn named(id: String) -> Wanted {
+        let description = id.replace('_', " ");
+        let (category, execution_type) = ("process".to_owned(), "python".to_owned());
+        Wanted { suggested_id: id, description, category, execution_type, ..Wanted::default() }
+    }
+
+    /// Whether only its id is known.
+    pub fn is_only_named(&self) -> bool {
+        self.input_schema.is_none() && self.output_schema.is_none()
+    }
+
+    /// What it is, for a list.
+    pub(crate) fn in_short(&self) -> Value {
+        Value::map([
+            ("suggested_id", Value::from(self.suggested_id.as_str())),
+            ("description", self.description.as_str().into()),
+            ("execution_type", self.execution_type.as_str().into()),
+        ])
+    }
+
+    /// All that is said of it.
+    pub(crate) fn in_full(&self) -> Value {
+        let mut map = self.in_short().as_map().cloned().unwrap_or_default();
+        map.insert("category".into(), self.category.as_str().into());
+        map.insert("depends_on".into(), crate::event::names(self.depends_on.iter().map(String::as_str)));
+        let schemas = [("input_schema", &self.input_schema), ("output_schema", &self.output_schema)];
+        map.extend(schemas.into_iter().filter_map(|(key, schema)| Some((key.into(), schema.clone()?))));
+        map.into()
+    }
+}
+
+/// The blocks in an answer, or everything that is wrong with it.
+pub(crate) fn read(text: &str) -> Result<Vec<Wanted>, Vec<String>> {
+    let Some(map) = object(text, &["required_blocks"]) else {
+        return Err(vec!["the answer has no JSON object".to_owned()]);
+    };
+    let Some(items) = map.get("required_blocks").and_then(Value::as_list) else {
+        return Err(vec!["the answer has no list \"required_blocks\"".to_owned()]);
+    };
+    let mut problems = Vec::new();
+    if items.is_empty() || items.len() > MOST_BLOCKS {
+        problems.push(format!("required_blocks has {} blocks; it needs 1 to {MOST_BLOCKS}", items.len()));
+    }
+    let wanted: Vec<Wanted> = items.iter().enumerate().map(|(index, item)| block(index, item, &mut problems)).collect();
+    for (index, one) in wanted.iter().enumerate() {
+        let id = &one.suggested_id;
+        if wanted[..index].iter().any(|other| other.suggested_id == *id) {
+            problems.push(format!("there are several blocks {id:?}"));
+        }
+        for needed in &one.depends_on {
+            if needed == id || !wanted.iter().any(|other| other.suggested_id == *needed) {
+                problems.push(format!("{id}: depends_on names {needed:?}, which is no other block of the list"));
+            }
+        }
+    }
+    if problems.is_empty() { Ok(wanted) } else { Err(problems) }
+}
+
+fn block(index: usize, item: &Value, problems: &mut Vec<String>) -> Wanted {
+    let Some(map) = item.as_map() else {
+        problems.push(format!("block {} is {}, not an object", index + 1, item.kind()));
+        return Wanted::default();
+    };
+    if let (None, Some(id)) = (map.get("suggested_id"), text_of(map, "block_id")) {
+        problems.extend(bad_id(&id));
+        return Wanted::named(id);
+    }
+    let id = text_of(map, "suggested_id").unwrap_or_else(|| {
+        problems.push(format!("block {} has no suggested_id", index + 1));
+        String::new()
+    });
+    problems.extend(bad_id(&id).filter(|_| !id.is_empty()));
+    let description = text_of(map, "description").unwrap_or_else(|| {
+        problems.push(format!("{id}: it has no description"));
+        String::new()
+    });
+    Wanted {
+        category: one_of(map, "category", &CATEGORIES, "process", &id, problems),
+        execution_type: one_of(map, "execution_type", &EXECUTION, "python", &id, problems),
+        depends_on: texts_of(map, "depends_on"),
+        input_schema: schema(map, "input_schema", &id, problems),
+        output_schema: schema(map, "output_schema", &id, problems),
+        suggested_id: id,
+        description,
+    }
+}
+
+/// Ids become names of files and parts of references.
+pub(crate) fn bad_id(id: &str) -> Option<String> {
+    let is_word = id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    let is_good = is_word && !id.is_empty() && id.len() <= ID_LENGTH;
+    (!is_good).then(|| format!("{id:?} is no id: use up to {ID_LENGTH} letters, digits and underscores"))
+}
+
+/// A field that is one of some words, or not there.
+pub(crate) fn one_of(
+    map: &Map,
+    key: &str,
+    words: &[&str],
+    default: &str,
+    id: &str,
+    problems: &mut Vec<String>,
+) -> String {
+    let given = match map.get(key) {
+        None | Some(Value::Null) => return default.to_owned(),
+        Some(given) => given,
+    };
+    match given.as_str().filter(|given| words.contains(given)) {
+        Some(given) => given.to_owned(),
+        None => {
+            let given = flowloom_core::render::json(given);
+            problems.push(format!("{id}: {key} is {given}; it can be {}", words.join(", ")));
+            default.to_owned()
+        }
+    }
+}
+
+fn schema(map: &Map, key: &str, id: &str, problems: &mut Vec<String>) -> Option<Value> {
+    let schema = map.get(key).filter(|schema| !matches!(schema, Value::Null));
+    match schema {
+        None => problems.push(format!("{id}: it has no {key}")),
+        Some(schema) => problems.extend(untyped(schema, key).into_iter().map(|problem| format!("{id}: {problem}"))),
+    }
+    schema.cloned()
+}
+
+/// What keeps a schema from being that of an object with typed fields. Outputs have at least one.
+pub(crate) fn untyped(schema: &Value, key: &str) -> Vec<String> {
+    if let Some(why) = invalid(schema) {
+        return vec![format!("{key} is no JSON Schema: {why}")];
+    }
+    let mut problems = Vec::new();
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        problems.push(format!("{key} must have the type \"object\""));
+    }
+    let none = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_map).unwrap_or(&none);
+    if key == "output_schema" && properties.is_empty() {
+        problems.push(format!("{key} names no field in \"properties\", so nothing could be taken from the block"));
+    }
+    for (name, property) in properties {
+        if !TYPING.iter().any(|word| property.get(word).is_some()) {
+            problems.push(format!("{key}: the field {name:?} has no type"));
+        }
+    }
+    for name in required(schema) {
+        if !properties.contains_key(name) {
+            problems.push(format!("{key}: {name:?} is required and stands not in \"properties\""));
+        }
+    }
+    problems
+}
+
+/// Names that a schema requires.
+pub(crate) fn required(schema: &Value) -> impl Iterator<Item = &str> {
+    schema.get("required").and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(blocks: &str) -> Result<Vec<Wanted>, Vec<String>> {
+        read(&format!(r#"{{"required_blocks": [{blocks}]}}"#))
+    }
+
+    fn with(change: &str) -> String {
+        let schema = r#"{"type":"object","properties":{"t":{"type":"string"}},"required":["t"]}"#;
+        format!(r#"{{"suggested_id":"a","description":"d","input_schema":{schema},"output_schema":{schema}{change}}}"#)
+    }
+
+    fn complaint(blocks: &str) -> String {
+        list(blocks).expect_err("it is wrong").join("; ")
+    }
+
+    #[test]
+    fn what_is_left_out_has_a_default() {
+        let wanted = list(&with("")).expect("valid");
+        assert_eq!((wanted[0].category.as_str(), wanted[0].execution_type.as_str()), ("process", "python"));
+        assert!(!wanted[0].is_only_named());
+    }
+
+    #[test]
+    fn a_block_can_be_named_only() {
+        let wanted = list(r#"{"block_id":"web_scrape","reason":"r"}"#).expect("valid");
+        assert!(wanted[0].is_only_named());
+        assert_eq!((wanted[0].suggested_id.as_str(), wanted[0].description.as_str()), ("web_scrape", "web scrape"));
+        assert!(complaint(r#"{"block_id":"../x"}"#).contains("../x"));
+    }
+
+    #[test]
+    fn every_fault_is_told_at_once() {
+        assert!(read("sorry").is_err() && read("{}").is_err() && read(r#"{"required_blocks":{}}"#).is_err());
+        assert!(complaint("").contains("0 blocks"));
+        assert!(complaint("3").contains("not an object"));
+        assert!(complaint(&format!("{},{}", with(""), with(""))).contains("several blocks \"a\""));
+        assert!(complaint(&with(r#","depends_on":["b"]"#)).contains("\"b\""));
+        assert!(complaint(&with(r#","depends_on":["a"]"#)).contains("\"a\""));
+        assert!(complaint(&with(r#","execution_type":"function""#)).contains("python, llm"));
+        assert!(complaint(&with(r#","category":"trigger""#)).contains("trigger"));
+        assert!(complaint(&with(r#","suggested_id":"a/b""#)).contains("a/b"));
+        let nothing = complaint("{}");
+        for word in ["suggested_id", "description", "input_schema", "output_schema"] {
+            assert!(nothing.contains(word), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn schemas_are_objects_with_typed_fields() {
+        let fault =
+            |schema: &str| untyped(&flowloom_core::json::parse_value(schema).unwrap(), "output_schema").join("; ");
+        assert_eq!(fault(r#"{"type":"object","properties":{"a":{"enum":[1]}},"required":["a"]}"#), "");
+        assert!(fault(r#"{"type":"objekt"}"#).contains("no JSON Schema"));
+        assert!(fault(r#"{"type":"array"}"#).contains("\"object\""));
+        assert!(fault(r#"{"type":"object"}"#).contains("no field"));
+        assert!(fault(r#"{"type":"object","properties":{"a":{}}}"#).contains("no type"));
+        assert!(fault(r#"{"type":"object","properties":{"a":{"type":"string"}},"required":["b"]}"#).contains("\"b\""));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_answer_panics(text in r#"(\{|\}|\[|\]|"required_blocks"|"suggested_id"|"input_schema"|:|,|"a"|1|null| ){0,30}"#) {
+            let _ = read(&text);
+            let _ = read(&format!(r#"{{"required_blocks": [{{"suggested_id": {text}}}]}}"#));
+        }
+    }
+}

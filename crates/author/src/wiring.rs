@@ -1,0 +1,270 @@
+//! A pipeline as a model writes it: what is taken of the answer, and everything that `check` and more say about it.
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::plan::Format;
+use flowloom_core::render;
+use flowloom_core::template::{Part, Segment};
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::{Sources, compile, pipeline::template};
+
+use crate::answer::{object, text_of};
+use crate::wanted::bad_id;
+
+/// The name under which the pipeline is compiled.
+const FILE: &str = "pipeline.json";
+/// Largest pipeline with its blocks, in bytes.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// A pipeline and the blocks that it uses as one definition, which runs by itself.
+pub(crate) fn definition(pipeline: &Value, blocks: &[Value]) -> Value {
+    let used: Vec<&str> = nodes(pipeline).filter_map(|node| text(node, "block_id")).collect();
+    let is_used = |block: &&Value| text(block, "id").is_some_and(|id| used.contains(&id));
+    let blocks = blocks.iter().filter(is_used).cloned().collect();
+    Value::map([("pipeline", pipeline.clone()), ("blocks", Value::list(blocks))])
+}
+
+/// The pipeline in an answer, or everything that is wrong with it. It uses none but `blocks`.
+pub(crate) fn read(said: &str, intent: &str, blocks: &[Value], sources: &Sources) -> Result<Value, Vec<String>> {
+    let Some(answer) = object(said, &["nodes"]) else { return Err(vec!["the answer has no JSON object".to_owned()]) };
+    let pipeline = taken(&answer, intent);
+    if nodes(&pipeline).next().is_none() {
+        return Err(vec!["the pipeline has no \"nodes\"; it needs at least one".to_owned()]);
+    }
+    let mut problems: Vec<String> = text(&pipeline, "id").and_then(bad_id).into_iter().collect();
+    problems.extend(unknown_blocks(&pipeline, blocks));
+    problems.extend(references(&pipeline, intent, blocks));
+    let found = checked(&pipeline, blocks, sources);
+    let is_refused = found.iter().any(|found| found.is_error() || found.code == Code::UnknownField);
+    if problems.is_empty() && !is_refused {
+        return Ok(pipeline);
+    }
+    problems.extend(found.into_iter().map(told));
+    Err(problems)
+}
+
+/// What a pipeline has, with what the answer leaves out filled in.
+fn taken(answer: &Map, intent: &str) -> Value {
+    let text = |key: &str, usual: &str| Value::from(text_of(answer, key).unwrap_or_else(|| usual.to_owned()));
+    let list = |key: &str| answer.get(key).filter(|list| !matches!(list, Value::Null)).cloned();
+    let nodes = match list("nodes") {
+        Some(Value::List(nodes)) => Value::list(nodes.iter().map(node).collect()),
+        other => other.unwrap_or_default(),
+    };
+    let empty = || Value::list(Vec::new());
+    Value::map([
+        ("id", text("id", "pipeline_generated")),
+        ("name", text("name", "Generated Pipeline")),
+        ("user_prompt", text("user_prompt", intent)),
+        ("nodes", nodes),
+        ("edges", list("edges").unwrap_or_else(empty)),
+        ("memory_keys", list("memory_keys").unwrap_or_else(empty)),
+    ])
+}
+
+/// A node always has inputs, though they may be none.
+fn node(node: &Value) -> Value {
+    let Some(map) = node.as_map() else { return node.clone() };
+    let kept = ["id", "block_id", "inputs"].into_iter().filter_map(|key| Some((key, map.get(key)?.clone())));
+    let mut node: Map = kept.map(|(key, value)| (key.into(), value)).collect();
+    node.entry("inputs".into()).or_insert_with(|| Map::new().into());
+    node.into()
+}
+
+fn checked(pipeline: &Value, blocks: &[Value], sources: &Sources) -> Vec<Diagnostic> {
+    let files = [(FILE.to_owned(), render::json(&definition(pipeline, blocks)).into_bytes())].into();
+    let sources = Sources { files, source_bytes: MOST_BYTES, ..sources.clone() };
+    compile(FILE, &sources, Some(Format::Pipeline)).diagnostics
+}
+
+fn told(found: Diagnostic) -> String {
+    match found.help {
+        Some(help) => format!("{} ({help})", found.message),
+        None => found.message,
+    }
+}
+
+/// Nodes of blocks that were not offered. Those that are built in exist, but nobody looked whether they are meant.
+fn unknown_blocks(pipeline: &Value, blocks: &[Value]) -> Vec<String> {
+    let is_offered = |id: &str| blocks.iter().any(|block| text(block, "id") == Some(id));
+    let used = nodes(pipeline).filter_map(|node| text(node, "block_id"));
+    let unknown = used.filter(|id| !is_offered(id));
+    let offered: Vec<&str> = blocks.iter().filter_map(|block| text(block, "id")).collect();
+    unknown.map(|id| format!("{id:?} is none of the blocks; they are {}", offered.join(", "))).collect()
+}
+
+/// References that lead past what a block gives, and secrets that nobody allowed.
+fn references(pipeline: &Value, intent: &str, blocks: &[Value]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for node in nodes(pipeline) {
+        let mut texts = Vec::new();
+        strings(node.get("inputs").unwrap_or(&Value::Null), &mut texts);
+        for part in texts.iter().flat_map(|text| template::parse(text).parts) {
+            match part {
+                Part::Secret(name) if !intent.contains(&format!("{{{{secret.{name}}}}}")) => {
+                    problems.push(format!("the secret {name} is used, which the wish does not name"));
+                }
+                Part::Ref(found) => {
+                    let path: Vec<&str> = found.path.iter().filter_map(key).collect();
+                    let schema = output_of(&found.name, pipeline, blocks);
+                    if let Some(why) = schema.and_then(|schema| dead_end(schema, &path)) {
+                        problems.push(format!("{}: {why}", found.source));
+                    }
+                }
+                Part::Secret(_) | Part::Text(_) | Part::Expr(_) => {}
+            }
+        }
+    }
+    problems
+}
+
+fn key(segment: &Segment) -> Option<&str> {
+    match segment {
+        Segment::Key(key) | Segment::Field(key) => Some(key),
+        Segment::Index(_) => None,
+    }
+}
+
+fn strings<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => out.push(text),
+        Value::List(items) => items.iter().for_each(|item| strings(item, out)),
+        Value::Map(map) => map.values().for_each(|item| strings(item, out)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Blob(_) => {}
+    }
+}
+
+/// The output schema of the block of a node.
+fn output_of<'a>(id: &str, pipeline: &Value, blocks: &'a [Value]) -> Option<&'a Value> {
+    let node = nodes(pipeline).find(|node| text(node, "id") == Some(id))?;
+    let block = blocks.iter().find(|block| text(block, "id") == text(node, "block_id"))?;
+    block.get("output_schema")
+}
+
+/// Where a path below the first field, which `check` looks at, leads to nothing that the schema promises.
+fn dead_end(schema: &Value, path: &[&str]) -> Option<String> {
+    let mut schema = schema.get("properties")?.get(path.first()?)?;
+    for (at, key) in path.iter().enumerate().skip(1) {
+        let place = path[..at].join(".");
+        let kind = text(schema, "type").unwrap_or_default();
+        schema = match kind {
+            "array" if key.parse::<usize>().is_err() => {
+                return Some(format!("{place} is a list: {key:?} would have to be a position in it"));
+            }
+            "array" => schema.get("items")?,
+            "string" | "number" | "integer" | "boolean" => {
+                return Some(format!("{place} is of the type {kind} and has no {key:?}"));
+            }
+            _ => {
+                let fields = schema.get("properties").and_then(Value::as_map).filter(|fields| !fields.is_empty())?;
+                match fields.get(*key) {
+                    Some(field) => field,
+                    None if schema.get("additionalProperties").is_some_and(Value::is_truthy) => return None,
+                    None => return Some(format!("{place} has no {key:?}")),
+                }
+            }
+        };
+    }
+    None
+}
+
+fn nodes(pipeline: &Value) -> impl Iterator<Item = &Value> {
+    pipeline.get("nodes").and_then(Value::as_list).unwrap_or_default().iter()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_core::json::parse_value;
+
+    fn block(id: &str, output: &str) -> Value {
+        let input = r#"{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}"#;
+        let output = format!(r#"{{"type":"object","properties":{output}}}"#);
+        let text = format!(
+            r#"{{"id":"{id}","source_code":"async def execute(inputs, context): ...","input_schema":{input},"output_schema":{output}}}"#
+        );
+        parse_value(&text).expect("JSON")
+    }
+
+    fn blocks() -> Vec<Value> {
+        let rich = r#"{"list":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"}}}},
+            "open":{"type":"object"},"free":{"type":"object","properties":{"a":{}},"additionalProperties":true}}"#;
+        vec![block("plain", r#"{"text":{"type":"string"}}"#), block("rich", rich)]
+    }
+
+    fn read(nodes: &str) -> Result<Value, Vec<String>> {
+        super::read(&format!(r#"{{"nodes":[{nodes}]}}"#), "do {{secret.OWN}}", &blocks(), &Sources::default())
+    }
+
+    fn fault(nodes: &str) -> String {
+        read(nodes).expect_err(nodes).join("; ")
+    }
+
+    /// Two nodes, the second of which refers to the first.
+    fn refers(reference: &str) -> String {
+        let first = r#"{"id":"n1","block_id":"rich","inputs":{"text":"x"}}"#;
+        format!(r#"{first},{{"id":"n2","block_id":"plain","inputs":{{"text":"{reference}"}}}}"#)
+    }
+
+    #[test]
+    fn what_is_left_out_is_filled_in() {
+        let pipeline = read(r#"{"id":"n1","block_id":"plain","inputs":{"text":"x"},"why":"y"}"#).expect("valid");
+        let expected = r#"{"id":"pipeline_generated","name":"Generated Pipeline","user_prompt":"do {{secret.OWN}}",
+            "nodes":[{"id":"n1","block_id":"plain","inputs":{"text":"x"}}],"edges":[],"memory_keys":[]}"#;
+        assert_eq!(pipeline, parse_value(expected).expect("JSON"));
+        let used = definition(&pipeline, &blocks());
+        assert_eq!(used.get("blocks"), Some(&Value::list(vec![blocks()[0].clone()])));
+    }
+
+    #[test]
+    fn what_check_says_is_told() {
+        assert!(super::read("no", "", &blocks(), &Sources::default()).is_err());
+        assert!(fault("").contains("at least one"));
+        assert!(fault("3").contains("node"));
+        assert!(fault(r#"{"id":"n1","block_id":"plain"}"#).contains("gives no \"text\""));
+        assert!(fault(&refers("{{n3.list}}")).contains("n3"));
+        assert!(fault(&refers("{{n1.lost}}")).contains("lost"), "a warning of check is enough to refuse");
+        assert!(fault(&refers("{{n2.text}}")).contains("wait for each other"));
+        let odd = r#"{"id":"../p","nodes":[{"id":"n1","block_id":"plain","inputs":{"text":"x"}}]}"#;
+        assert!(super::read(odd, "", &blocks(), &Sources::default()).expect_err("a path")[0].contains("../p"));
+    }
+
+    #[test]
+    fn only_blocks_that_were_offered() {
+        let other = r#"{"id":"n1","block_id":"memory_read","inputs":{"key":"x"}}"#;
+        assert!(fault(other).contains("\"memory_read\" is none of the blocks; they are plain, rich"));
+        assert!(fault(r#"{"id":"n1","block_id":"nowhere","inputs":{}}"#).contains("nowhere"));
+    }
+
+    #[test]
+    fn references_go_no_deeper_than_the_schema() {
+        for good in ["list", "list.0.name", "open.any.thing", "free.b", "free.a.b"] {
+            assert!(read(&refers(&format!("{{{{n1.{good}}}}}"))).is_ok(), "{good}");
+        }
+        for (bad, why) in [("list.name", "position"), ("list.0.title", "has no \"title\""), ("list.0.name.x", "string")]
+        {
+            assert!(fault(&refers(&format!("see {{{{n1.{bad}}}}}"))).contains(why), "{bad}");
+        }
+        assert!(read(&refers("{{memory.topic}} {{user.name}}")).is_ok());
+    }
+
+    #[test]
+    fn secrets_are_used_only_if_the_wish_names_them() {
+        assert!(fault(&refers("{{secret.OTHER}}")).contains("OTHER"));
+        let own = read(&refers("{{secret.OWN}}"));
+        assert!(own.as_ref().err().is_none_or(|why| !why.join("").contains("wish")), "{own:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_answer_panics(
+            text in r#"(\{|\}|\[|\]|"nodes"|"id"|"block_id"|"plain"|"rich"|"inputs"|"edges"|"text"|"\{\{n1\.list\.0\}\}"|"n1"|:|,){0,40}"#
+        ) {
+            let _ = super::read(&text, "", &blocks(), &Sources::default());
+        }
+    }
+}
