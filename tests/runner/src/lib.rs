@@ -1,6 +1,7 @@
 //! Judges recorded cases: runs each definition through the same API as the program, in a scripted world on virtual
 //! time, and compares what happened with what is expected. How a case is written is in `tests/conformance/README.md`.
 
+mod author;
 mod compare;
 mod expectation;
 mod flow;
@@ -94,6 +95,8 @@ impl Case {
             Kind::PipelineMulti => pipeline::judge_multi(&self.content, expectation, &mut judge),
             Kind::Resolver => pipeline::judge_resolver(&self.content, expectation, &mut judge),
             Kind::Sources => pipeline::judge_sources(&self.content, expectation, &mut judge),
+            Kind::Clarify => author::judge_clarify(&self.content, expectation, &mut judge),
+            Kind::Thinker => author::judge_think(&self.content, expectation, &mut judge),
             Kind::Graph => graph::judge(&self.content, expectation, &mut judge),
             Kind::MarkdownRun => markdown::judge_run(&self.content, expectation, &mut judge),
             Kind::MarkdownCheck => markdown::judge_check(&self.content, expectation, &mut judge),
@@ -109,6 +112,8 @@ impl Case {
         match (text("system"), text("kind")) {
             ("", "") if self.content.get("flow").is_some() => Kind::Flow,
             ("agent-graph", "graph-run") => Kind::Graph,
+            ("agentflow", "clarify-table") => Kind::Clarify,
+            ("agentflow", "thinker") => Kind::Thinker,
             ("agentflow", "doer") => Kind::Pipeline,
             ("agentflow", "doer-multi") => Kind::PipelineMulti,
             ("agentflow", "resolver") => Kind::Resolver,
@@ -201,6 +206,8 @@ enum Kind {
     PipelineMulti,
     Resolver,
     Sources,
+    Clarify,
+    Thinker,
     StepsRun,
     StepsPage,
     MarkdownRun,
