@@ -15,7 +15,7 @@ demo: model release  ## Run the bundled examples on the local model
 release:
 	$(CARGO) build --release --locked -p flowloom
 
-model:  ## Fetch the local model into the cache (about 100 MB, once)
+model:  ## Fetch the local models into the cache (about 200 MB, once)
 	@scripts/fetch-model.sh
 
 clients:  ## Install the clients that the server is tested with (once)

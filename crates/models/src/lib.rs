@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod catalog;
+pub mod embed;
 mod local;
 mod models;
 mod processor;

@@ -25,7 +25,7 @@ const SCRIPTED_WINDOW: u64 = 128_000;
 /// Language models of all kinds.
 pub struct Models {
     pub(crate) settings: ModelSettings,
-    environment: Arc<dyn Environment>,
+    pub(crate) environment: Arc<dyn Environment>,
     pub(crate) remote: Remote,
     local: Local,
     scripted: Scripted,
@@ -204,7 +204,8 @@ impl Model for Models {
     }
 }
 
-fn split(model: &str) -> Result<(&str, &str), StepError> {
+/// The provider and the model of `provider:model`.
+pub(crate) fn split(model: &str) -> Result<(&str, &str), StepError> {
     model.split_once(':').ok_or_else(|| {
         StepError::new(Code::ModelUnknown, format!("the model `{model}` names no provider: write provider:model"))
     })

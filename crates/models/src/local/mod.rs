@@ -110,7 +110,7 @@ impl Local {
 }
 
 /// Tells the thread to stop when nobody waits for the answer any more.
-struct StopOnDrop(Arc<AtomicBool>);
+pub(crate) struct StopOnDrop(pub(crate) Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {

@@ -2,6 +2,7 @@
 //! reads an answer is in its own file; which provider is asked is decided in `resolve`.
 
 mod answer;
+mod embeddings;
 mod failure;
 mod native;
 mod openai;
@@ -103,7 +104,11 @@ impl Remote {
         max_tokens: u32,
     ) -> Result<Answer, StepError> {
         let call = Call { target, request, key, max_tokens, native_schema: request.schema.is_some(), idle: self.idle };
-        let work = self.tries(call, context);
+        self.within(target, self.tries(call, context)).await
+    }
+
+    /// Waits for a call, but not longer than one may take, and tells its failure without secrets.
+    async fn within<T>(&self, target: &Target, work: impl Future<Output = Result<T, Failure>>) -> Result<T, StepError> {
         let result = match tokio::time::timeout(self.total, work).await {
             Ok(result) => result,
             Err(_) => {
@@ -126,7 +131,7 @@ impl Remote {
                 context.deltas.push(&context.path, context.attempt, text);
             };
             let result = match call.target.protocol {
-                Protocol::OpenAi => self.openai(&client, &call, &mut show).await,
+                Protocol::OpenAi => self.openai(&call, &mut show).await,
                 Protocol::Anthropic | Protocol::Gemini => {
                     native::once(client.clone(), &call, self.pause.now(), &mut show).await
                 }
@@ -144,35 +149,17 @@ impl Remote {
             if !failure.again || shown || tries >= MOST_TRIES {
                 return Err(failure);
             }
-            let wait = failure.wait.unwrap_or_else(|| back_off(tries));
-            self.pause.pause(wait).await;
+            self.pause_after(&failure, tries).await;
         }
     }
 
-    async fn openai(
-        &self,
-        client: &reqwest::Client,
-        call: &Call<'_>,
-        show: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Answer, Failure> {
+    async fn pause_after(&self, failure: &Failure, tries: u32) {
+        self.pause.pause(failure.wait.unwrap_or_else(|| back_off(tries))).await;
+    }
+
+    async fn openai(&self, call: &Call<'_>, show: &mut (dyn FnMut(&str) + Send)) -> Result<Answer, Failure> {
         let body = openai::body(&call.target.model, call.request, call.native_schema).to_string();
-        let mut send = client
-            .post(format!("{}/chat/completions", call.target.base_url))
-            .header(CONTENT_TYPE, "application/json")
-            .header("Idempotency-Key", call.key)
-            .body(body);
-        if let Some(key) = &call.target.key {
-            let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
-                .map_err(|_| Failure::new(Code::ModelKeyMissing, "the key has characters that no key has"))?;
-            value.set_sensitive(true);
-            send = send.header(AUTHORIZATION, value);
-        }
-        let reply = idle(call.idle, send.send()).await?.map_err(|error| Failure::unreachable(&error))?;
-        if !reply.status().is_success() {
-            let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
-            let body = idle(call.idle, read(reply, MOST_ERROR)).await?.0;
-            return Err(Failure::status(status, &headers, &String::from_utf8_lossy(&body), self.pause.now()));
-        }
+        let reply = self.post(call.target, "chat/completions", call.key, body).await?;
         let kind = reply.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if kind.starts_with("application/json") {
             return whole(idle(call.idle, read(reply, MOST_BODY)).await?, show);
@@ -196,6 +183,29 @@ impl Remote {
             stream.event(&event, show)?;
         }
         stream.finish()
+    }
+
+    /// Sends a body to a provider that speaks OpenAI's protocol; what it answers with if that is no error.
+    async fn post(&self, target: &Target, path: &str, key: &str, body: String) -> Result<reqwest::Response, Failure> {
+        let mut send = self
+            .client()?
+            .post(format!("{}/{path}", target.base_url))
+            .header(CONTENT_TYPE, "application/json")
+            .header("Idempotency-Key", key)
+            .body(body);
+        if let Some(key) = &target.key {
+            let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
+                .map_err(|_| Failure::new(Code::ModelKeyMissing, "the key has characters that no key has"))?;
+            value.set_sensitive(true);
+            send = send.header(AUTHORIZATION, value);
+        }
+        let reply = idle(self.idle, send.send()).await?.map_err(|error| Failure::unreachable(&error))?;
+        if reply.status().is_success() {
+            return Ok(reply);
+        }
+        let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
+        let body = idle(self.idle, read(reply, MOST_ERROR)).await?.0;
+        Err(Failure::status(status, &headers, &String::from_utf8_lossy(&body), self.pause.now()))
     }
 
     fn client(&self) -> Result<reqwest::Client, Failure> {

@@ -1,0 +1,137 @@
+//! Vectors that were made before, by the content of their texts. Each cache is of one model.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::{Code, Hash, StepError};
+use flowloom_runtime::effects::Boxed;
+
+use super::{Embed, Vector};
+
+/// Vectors of one age: two ages of the local model's are 12 MB.
+const MOST: usize = 4096;
+
+/// A model whose vectors are remembered.
+pub(super) struct Cached {
+    inner: Box<dyn Embed>,
+    kept: Mutex<Kept>,
+    most: usize,
+}
+
+/// When the young are too many, they become the old, and those that were old and not asked for are forgotten.
+#[derive(Default)]
+struct Kept {
+    young: HashMap<Hash, Vector>,
+    old: HashMap<Hash, Vector>,
+}
+
+impl Kept {
+    fn get(&mut self, hash: Hash, most: usize) -> Option<Vector> {
+        if let Some(vector) = self.young.get(&hash) {
+            return Some(vector.clone());
+        }
+        let vector = self.old.remove(&hash)?;
+        self.put(hash, vector.clone(), most);
+        Some(vector)
+    }
+
+    fn put(&mut self, hash: Hash, vector: Vector, most: usize) {
+        if self.young.len() >= most {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(hash, vector);
+    }
+}
+
+impl Cached {
+    pub(super) fn new(inner: Box<dyn Embed>) -> Cached {
+        Cached { inner, kept: Mutex::default(), most: MOST }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn all(&self, texts: &[String]) -> Result<Vec<Vector>, StepError> {
+        let hashes: Vec<Hash> = texts.iter().map(|text| Hash::of(text.as_bytes())).collect();
+        let mut known: HashMap<Hash, Vector> = HashMap::new();
+        let (mut missing, mut wanted) = (Vec::new(), Vec::new());
+        {
+            let mut kept = self.kept();
+            for (hash, text) in hashes.iter().zip(texts) {
+                match kept.get(*hash, self.most) {
+                    Some(vector) => drop(known.insert(*hash, vector)),
+                    None if missing.contains(hash) => {}
+                    None => {
+                        missing.push(*hash);
+                        wanted.push(text.clone());
+                    }
+                }
+            }
+        }
+        if !wanted.is_empty() {
+            let made = self.inner.embed(&wanted).await?;
+            let mut kept = self.kept();
+            for (hash, vector) in missing.into_iter().zip(made) {
+                kept.put(hash, vector.clone(), self.most);
+                known.insert(hash, vector);
+            }
+        }
+        let found: Option<Vec<Vector>> = hashes.iter().map(|hash| known.get(hash).cloned()).collect();
+        found.ok_or_else(|| StepError::new(Code::ModelFailed, "the model gave fewer vectors than there were texts"))
+    }
+}
+
+impl Embed for Cached {
+    fn model(&self) -> &str {
+        self.inner.model()
+    }
+
+    fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>> {
+        Box::pin(self.all(texts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Makes the length of a text its vector, and notes what it was asked for.
+    #[derive(Clone, Default)]
+    struct Counting(Arc<Mutex<Vec<String>>>);
+
+    impl Embed for Counting {
+        fn model(&self) -> &str {
+            "test:length"
+        }
+
+        fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>> {
+            self.0.lock().unwrap().extend_from_slice(texts);
+            let vectors = texts.iter().map(|text| Vector::from([text.len() as f32])).collect();
+            Box::pin(std::future::ready(Ok(vectors)))
+        }
+    }
+
+    fn texts(all: &[&str]) -> Vec<String> {
+        all.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_text_is_embedded_once_while_it_is_remembered() {
+        let counting = Counting::default();
+        let cached = Cached { most: 2, ..Cached::new(Box::new(counting.clone())) };
+        let asked = async |all: &[&str]| {
+            let lengths = cached.embed(&texts(all)).await.unwrap().iter().map(|vector| vector[0] as usize).collect();
+            (lengths, std::mem::take(&mut *counting.0.lock().unwrap()))
+        };
+        assert_eq!(asked(&["a", "bb", "a"]).await, (vec![1, 2, 1], texts(&["a", "bb"])));
+        assert_eq!(asked(&["bb", "ccc"]).await, (vec![2, 3], texts(&["ccc"])));
+        // `a` is of the old age; being asked for makes it young, and what was not asked for goes with the next age.
+        assert_eq!(asked(&["a", "dddd"]).await, (vec![1, 4], texts(&["dddd"])));
+        assert_eq!(asked(&["bb"]).await, (vec![2], texts(&["bb"])));
+        let kept = cached.kept();
+        assert!(kept.young.len() + kept.old.len() <= 4);
+    }
+}

@@ -1,0 +1,76 @@
+//! The embedding model of this process: finds its files, loads them at the first call, and lets one call at a time use
+//! the cores. What it computes is `minilm`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use flowloom_core::{Code, StepError};
+use flowloom_runtime::effects::Boxed;
+use rayon::prelude::*;
+
+use super::minilm::MiniLm;
+use super::{Embed, NAME, Vector, cannot_embed, unit};
+use crate::local::StopOnDrop;
+
+/// The model, loaded when it is needed first.
+type Slot = Arc<tokio::sync::Mutex<Option<MiniLm>>>;
+
+/// all-MiniLM-L6-v2 from the cache folder.
+pub(super) struct LocalEmbedder {
+    model: String,
+    tokenizer: PathBuf,
+    weights: PathBuf,
+    slot: Slot,
+}
+
+impl LocalEmbedder {
+    /// The model in a folder; an error if it is not there. There is one that is known.
+    pub(super) fn new(model: &str, name: &str, folder: &Path) -> Result<LocalEmbedder, StepError> {
+        if name != NAME {
+            return Err(cannot_embed(model));
+        }
+        let [tokenizer, weights] =
+            ["tokenizer.json", "safetensors"].map(|ending| folder.join(format!("{NAME}.{ending}")));
+        if let Some(missing) = [&tokenizer, &weights].into_iter().find(|file| !file.is_file()) {
+            let message = format!("there is no model file {}; `flowloom models pull` fetches it", missing.display());
+            return Err(StepError::new(Code::ModelFileMissing, message));
+        }
+        Ok(LocalEmbedder { model: model.to_owned(), tokenizer, weights, slot: Slot::default() })
+    }
+
+    async fn all(&self, texts: &[String]) -> Result<Vec<Vector>, StepError> {
+        // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
+        let mut slot = self.slot.clone().lock_owned().await;
+        let stop = StopOnDrop(Arc::default());
+        let flag = stop.0.clone();
+        let (texts, tokenizer, weights) = (texts.to_vec(), self.tokenizer.clone(), self.weights.clone());
+        let failed = |why: String| StepError::new(Code::ModelFailed, format!("local:{NAME}: {why}"));
+        let work = tokio::task::spawn_blocking(move || {
+            let model = match &mut *slot {
+                Some(model) => model,
+                empty => empty.insert(MiniLm::load(&tokenizer, &weights).map_err(failed)?),
+            };
+            let embed = |text: &String| {
+                if flag.load(Ordering::Relaxed) {
+                    return Err(StepError::new(Code::Cancelled, "the call was cancelled"));
+                }
+                model.embed(text).map(unit).map_err(failed)
+            };
+            // Each text by itself: padding them to one length would cost more than one large product saves, and a vector
+            // would depend on the company its text was in.
+            texts.par_iter().map(embed).collect()
+        });
+        work.await.map_err(|_| failed("it crashed".to_owned()))?
+    }
+}
+
+impl Embed for LocalEmbedder {
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>> {
+        Box::pin(self.all(texts))
+    }
+}

@@ -1,0 +1,148 @@
+//! The forward pass of all-MiniLM-L6-v2: a small BERT, and the mean of what it says about each token. Written on candle's
+//! tensors like the local model's; candle-transformers would bring a hundred architectures for this one.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use candle_core::{D, Device, Result, Tensor, safetensors};
+use tokenizers::{Tokenizer, TruncationParams};
+
+/// Tokens of a text that count; it was trained for no more.
+const WINDOW: usize = 256;
+const HEADS: usize = 12;
+const EPSILON: f64 = 1e-12;
+
+/// The loaded model.
+pub(super) struct MiniLm {
+    tokenizer: Tokenizer,
+    words: Tensor,
+    places: Tensor,
+    norm: Affine,
+    layers: Vec<Layer>,
+}
+
+/// Weights and a bias.
+struct Affine {
+    weights: Tensor,
+    bias: Tensor,
+}
+
+struct Layer {
+    query: Affine,
+    key: Affine,
+    value: Affine,
+    mixed: Affine,
+    attention_norm: Affine,
+    wide: Affine,
+    narrow: Affine,
+    norm: Affine,
+}
+
+impl MiniLm {
+    /// Reads the tokenizer and the weights.
+    pub(super) fn load(tokenizer: &Path, weights: &Path) -> std::result::Result<MiniLm, String> {
+        let mut tokens = Tokenizer::from_file(tokenizer).map_err(|error| format!("its tokenizer: {error}"))?;
+        let truncation = TruncationParams { max_length: WINDOW, ..TruncationParams::default() };
+        tokens.with_truncation(Some(truncation)).map_err(|error| error.to_string())?;
+        tokens.with_padding(None);
+        MiniLm::read(tokens, weights).map_err(|error| format!("its weights cannot be read: {error}"))
+    }
+
+    fn read(tokenizer: Tokenizer, weights: &Path) -> Result<MiniLm> {
+        let file = File(safetensors::load(weights, &Device::Cpu)?);
+        // There is one kind of text, so what marks the kind is the same at every place.
+        let kind = file.tensor("embeddings.token_type_embeddings.weight")?.get(0)?;
+        let places = file.tensor("embeddings.position_embeddings.weight")?.narrow(0, 0, WINDOW)?;
+        let count =
+            (0..).take_while(|index| file.0.contains_key(&format!("{}.output.dense.bias", name(*index)))).count();
+        Ok(MiniLm {
+            tokenizer,
+            words: file.tensor("embeddings.word_embeddings.weight")?,
+            places: places.broadcast_add(&kind)?,
+            norm: file.affine("embeddings.LayerNorm")?,
+            layers: (0..count).map(|index| file.layer(&name(index))).collect::<Result<_>>()?,
+        })
+    }
+
+    /// The vector of a text, of any length.
+    pub(super) fn embed(&self, text: &str) -> std::result::Result<Vec<f32>, String> {
+        let encoding = self.tokenizer.encode(text, true).map_err(|error| error.to_string())?;
+        self.forward(encoding.get_ids()).map_err(|error| error.to_string())
+    }
+
+    fn forward(&self, tokens: &[u32]) -> Result<Vec<f32>> {
+        let tokens = Tensor::new(tokens, &Device::Cpu)?;
+        let places = self.places.narrow(0, 0, tokens.dim(0)?)?;
+        let hidden = self.norm.normalise(&self.words.index_select(&tokens, 0)?.add(&places)?)?;
+        let hidden = self.layers.iter().try_fold(hidden, |hidden, layer| layer.apply(&hidden))?;
+        hidden.mean(0)?.to_vec1()
+    }
+}
+
+fn name(layer: usize) -> String {
+    format!("encoder.layer.{layer}")
+}
+
+/// A file's tensors by name.
+struct File(HashMap<String, Tensor>);
+
+impl File {
+    fn tensor(&self, name: &str) -> Result<Tensor> {
+        match self.0.get(name) {
+            Some(tensor) => Ok(tensor.clone()),
+            None => candle_core::bail!("there is no {name}"),
+        }
+    }
+
+    fn affine(&self, name: &str) -> Result<Affine> {
+        Ok(Affine { weights: self.tensor(&format!("{name}.weight"))?, bias: self.tensor(&format!("{name}.bias"))? })
+    }
+
+    fn layer(&self, name: &str) -> Result<Layer> {
+        let part = |part: &str| self.affine(&format!("{name}.{part}"));
+        Ok(Layer {
+            query: part("attention.self.query")?,
+            key: part("attention.self.key")?,
+            value: part("attention.self.value")?,
+            mixed: part("attention.output.dense")?,
+            attention_norm: part("attention.output.LayerNorm")?,
+            wide: part("intermediate.dense")?,
+            narrow: part("output.dense")?,
+            norm: part("output.LayerNorm")?,
+        })
+    }
+}
+
+impl Affine {
+    fn apply(&self, rows: &Tensor) -> Result<Tensor> {
+        rows.matmul(&self.weights.t()?)?.broadcast_add(&self.bias)
+    }
+
+    /// Each row brought to mean zero and variance one, then scaled and moved.
+    fn normalise(&self, rows: &Tensor) -> Result<Tensor> {
+        let rows = rows.broadcast_sub(&rows.mean_keepdim(D::Minus1)?)?;
+        let variance = rows.sqr()?.mean_keepdim(D::Minus1)?;
+        let rows = rows.broadcast_div(&(variance + EPSILON)?.sqrt()?)?;
+        rows.broadcast_mul(&self.weights)?.broadcast_add(&self.bias)
+    }
+}
+
+impl Layer {
+    fn apply(&self, hidden: &Tensor) -> Result<Tensor> {
+        let hidden = self.attention_norm.normalise(&hidden.add(&self.attend(hidden)?)?)?;
+        let wide = self.wide.apply(&hidden)?.gelu_erf()?;
+        self.norm.normalise(&hidden.add(&self.narrow.apply(&wide)?)?)
+    }
+
+    fn attend(&self, hidden: &Tensor) -> Result<Tensor> {
+        let (count, width) = hidden.dims2()?;
+        let size = width / HEADS;
+        let heads = |part: &Affine| part.apply(hidden)?.reshape((count, HEADS, size))?.transpose(0, 1)?.contiguous();
+        let (query, key, value) = (heads(&self.query)?, heads(&self.key)?, heads(&self.value)?);
+        let scores = (query.matmul(&key.t()?)? / (size as f64).sqrt())?;
+        let scores = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
+        let shares = scores.broadcast_div(&scores.sum_keepdim(D::Minus1)?)?;
+        let mixed = shares.matmul(&value)?.transpose(0, 1)?.contiguous()?.reshape((count, width))?;
+        self.mixed.apply(&mixed)
+    }
+}

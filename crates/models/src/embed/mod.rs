@@ -1,0 +1,96 @@
+//! Texts as vectors, so that what means the same is near: a small model in this process, or a provider that speaks
+//! OpenAI's protocol. What is done with vectors is the business of whoever asks for them.
+
+mod cache;
+mod local;
+mod minilm;
+
+use std::sync::Arc;
+
+use flowloom_core::{Code, StepError};
+use flowloom_runtime::effects::Boxed;
+
+use crate::catalog::Protocol;
+use crate::models::split;
+use crate::remote::{Remote, Target};
+use crate::{Models, resolve};
+use cache::Cached;
+use local::LocalEmbedder;
+
+/// The model that embeds in this process: `local:` and this name.
+pub const NAME: &str = "all-minilm-l6-v2";
+
+/// The vector of a text, of length one.
+pub type Vector = Arc<[f32]>;
+
+/// Makes vectors of texts.
+pub trait Embed: Send + Sync {
+    /// Which model does, as `provider:model`. Vectors of different models cannot be compared.
+    fn model(&self) -> &str;
+
+    /// The vector of each text. Dropping the future ends the work.
+    fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>>;
+}
+
+impl Models {
+    /// The model called `named`, else the local one, behind a cache by content. Loads and sends nothing; an error says
+    /// why the model cannot be used.
+    pub fn embedder(&self, named: Option<&str>) -> Result<Arc<dyn Embed>, StepError> {
+        let model = match named.map(str::trim).filter(|name| !name.is_empty()) {
+            Some(name) => resolve::complete(&self.settings, name)?,
+            None => format!("local:{NAME}"),
+        };
+        let (provider, name) = split(&model)?;
+        let embedder: Box<dyn Embed> = match provider {
+            "local" => Box::new(LocalEmbedder::new(&model, name, self.local_dir())?),
+            "scripted" => return Err(cannot_embed(&model)),
+            _ => {
+                let target = resolve::target(&self.settings, &*self.environment, provider, name)?;
+                if target.protocol != Protocol::OpenAi {
+                    return Err(cannot_embed(&model));
+                }
+                Box::new(RemoteEmbedder { remote: Remote::new(&self.settings), target, model })
+            }
+        };
+        Ok(Arc::new(Cached::new(embedder)))
+    }
+}
+
+fn cannot_embed(model: &str) -> StepError {
+    let message = format!(
+        "{model} cannot embed texts: name a model of a provider that speaks OpenAI's protocol, or local:{NAME}"
+    );
+    StepError::new(Code::ModelUnknown, message)
+}
+
+/// A model of a provider.
+struct RemoteEmbedder {
+    remote: Remote,
+    target: Target,
+    model: String,
+}
+
+impl Embed for RemoteEmbedder {
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>> {
+        Box::pin(async move {
+            let vectors = self.remote.embed(&self.target, texts).await?;
+            Ok(vectors.into_iter().map(unit).collect())
+        })
+    }
+}
+
+/// The vector of length one in the same direction.
+fn unit(mut vector: Vec<f32>) -> Vector {
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    if length.is_normal() {
+        vector.iter_mut().for_each(|value| *value /= length);
+    }
+    vector.into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! The model itself, skipped where it is not cached; who can be asked for vectors; and how a provider is asked.
+
+use std::sync::Mutex;
+
+use flowloom_core::error::Retry;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::{ModelSettings, ProcessEnvironment};
+
+#[allow(clippy::print_stderr)]
+fn cached() -> Option<Arc<dyn Embed>> {
+    let embedder = Models::new(ModelSettings::default(), Arc::new(ProcessEnvironment)).embedder(None);
+    embedder.inspect_err(|_| eprintln!("SKIP embedding model not cached")).ok()
+}
+
+fn texts(all: &[&str]) -> Vec<String> {
+    all.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn dot(a: &Vector, b: &Vector) -> f32 {
+    a.iter().zip(&**b).map(|(a, b)| a * b).sum()
+}
+
+#[tokio::test]
+async fn the_local_model_says_what_its_makers_say() {
+    let Some(embedder) = cached() else { return };
+    assert_eq!(embedder.model(), "local:all-minilm-l6-v2");
+    let long = "word ".repeat(5_000);
+    let all = texts(&["That is a happy person", "That is a happy dog", "Today is a sunny day", "", &long]);
+    let vectors = embedder.embed(&all).await.unwrap();
+    assert!(vectors.iter().all(|vector| vector.len() == 384 && (dot(vector, vector) - 1.0).abs() < 1e-4));
+    // The figures on the card of the model, whose example these sentences are.
+    let (dog, day) = (dot(&vectors[0], &vectors[1]), dot(&vectors[0], &vectors[2]));
+    assert!((dog - 0.695).abs() < 0.002 && (day - 0.257).abs() < 0.002, "{dog} {day}");
+    let alone = cached().unwrap().embed(&all[..1]).await.unwrap();
+    assert_eq!(alone[0], vectors[0], "a vector does not depend on the company");
+}
+
+#[tokio::test]
+async fn a_dropped_call_frees_the_local_model() {
+    let Some(embedder) = cached() else { return };
+    let many: Vec<String> = (0..2_000).map(|n| format!("{n} {}", "long text ".repeat(200))).collect();
+    embedder.embed(&many[..1]).await.unwrap();
+    let waited = tokio::time::timeout(std::time::Duration::from_millis(20), embedder.embed(&many)).await;
+    assert!(waited.is_err(), "two thousand texts take minutes");
+    let next = tokio::time::timeout(std::time::Duration::from_secs(20), embedder.embed(&many[1..2])).await;
+    assert!(next.unwrap().is_ok());
+}
+
+#[test]
+fn who_cannot_embed_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = ModelSettings { cache_dir: Some(folder.path().into()), ..ModelSettings::default() };
+    let environment = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| "k".to_owned());
+    let models = Models::new(settings, Arc::new(environment));
+    let refused = |named: Option<&str>| models.embedder(named).map(|_| ()).unwrap_err();
+    assert_eq!(refused(None).code, Code::ModelFileMissing);
+    assert!(refused(None).message.contains("flowloom models pull"), "{}", refused(None).message);
+    assert_eq!(refused(Some("openai:text-embedding-3-small")).code, Code::ModelKeyMissing);
+    for named in ["local:smollm2-135m", "scripted:x", "anthropic:claude-sonnet-4-5", "nobody:m"] {
+        assert_eq!(refused(Some(named)).code, Code::ModelUnknown, "{named}");
+    }
+    assert!(models.embedder(Some("ollama:nomic-embed-text")).is_ok());
+    std::fs::write(folder.path().join(format!("{NAME}.tokenizer.json")), "{}").unwrap();
+    std::fs::write(folder.path().join(format!("{NAME}.safetensors")), "no weights").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let error = runtime.block_on(models.embedder(None).unwrap().embed(&texts(&["x"]))).unwrap_err();
+    assert_eq!(error.code, Code::ModelFailed, "{}", error.message);
+}
+
+/// Answers one request after the other with what `answer` makes of its body.
+async fn serve(
+    listener: TcpListener,
+    bodies: Arc<Mutex<Vec<serde_json::Value>>>,
+    answer: fn(&serde_json::Value) -> String,
+) {
+    loop {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut read = Vec::new();
+        let body = loop {
+            let whole = String::from_utf8_lossy(&read).into_owned();
+            if let Some((head, body)) = whole.split_once("\r\n\r\n")
+                && let Ok(body) = serde_json::from_str::<serde_json::Value>(body)
+            {
+                let head = head.to_lowercase();
+                assert!(
+                    head.starts_with("post /embeddings ") && head.contains("authorization: bearer sk-secret"),
+                    "{head}"
+                );
+                break body;
+            }
+            let mut piece = [0; 4096];
+            let count = socket.read(&mut piece).await.unwrap();
+            assert_ne!(count, 0, "the request broke off");
+            read.extend_from_slice(&piece[..count]);
+        };
+        let text = answer(&body);
+        bodies.lock().unwrap().push(body);
+        socket.write_all(text.as_bytes()).await.unwrap();
+    }
+}
+
+async fn ask(
+    all: &[String],
+    answer: fn(&serde_json::Value) -> String,
+) -> (Result<Vec<Vector>, StepError>, Vec<serde_json::Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let server = tokio::spawn(serve(listener, bodies.clone(), answer));
+    let environment = move |name: &str| match name {
+        "OPENAI_BASE_URL" => Some(address.clone()),
+        "OPENAI_API_KEY" => Some("sk-secret".to_owned()),
+        _ => None,
+    };
+    let models = Models::new(ModelSettings::default(), Arc::new(environment));
+    let embedder = models.embedder(Some("openai:text-embedding-3-small")).unwrap();
+    let result = embedder.embed(all).await;
+    server.abort();
+    let bodies = bodies.lock().unwrap().clone();
+    (result, bodies)
+}
+
+fn reply(status: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+}
+
+/// The last first, as a server may: each text's vector has its length and a one.
+fn backwards(body: &serde_json::Value) -> String {
+    let inputs = body["input"].as_array().unwrap().iter().enumerate().rev();
+    let data = inputs.map(|(index, text)| {
+        serde_json::json!({ "index": index, "embedding": [text.as_str().unwrap().len() as f32, 1.0], "object": "embedding" })
+    });
+    reply("200 OK", &serde_json::json!({ "data": data.collect::<Vec<_>>() }).to_string())
+}
+
+#[tokio::test]
+async fn a_provider_is_asked_in_batches_and_its_vectors_have_length_one() {
+    let all: Vec<String> = (0..300).map(|n| "x".repeat(n)).collect();
+    let (result, bodies) = ask(&all, backwards).await;
+    let vectors = result.unwrap();
+    let sizes: Vec<usize> = bodies.iter().map(|body| body["input"].as_array().unwrap().len()).collect();
+    assert_eq!(sizes, [128, 128, 44]);
+    assert_eq!(bodies[0]["model"], "text-embedding-3-small");
+    for (length, vector) in vectors.iter().enumerate() {
+        assert!((dot(vector, vector) - 1.0).abs() < 1e-4);
+        assert!((vector[0] / vector[1] - length as f32).abs() < 1e-2, "{length} {vector:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_vector_of_each_text_is_refused() {
+    let answers: [fn(&serde_json::Value) -> String; 6] = [
+        |_| reply("200 OK", r#"{"data": [{"index": 0, "embedding": [1.0]}]}"#),
+        |_| reply("200 OK", r#"{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}"#),
+        |_| reply("200 OK", r#"{"data": [{"index": 0, "embedding": [0]}, {"index": 1, "embedding": [0]}]}"#),
+        |_| reply("200 OK", r#"{"data": [{"index": 0, "embedding": []}, {"index": 1, "embedding": []}]}"#),
+        |_| reply("200 OK", r#"{"data": [{"index": 99999999999, "embedding": [1]}]}"#),
+        |_| reply("200 OK", "nonsense"),
+    ];
+    for answer in answers {
+        let error = ask(&texts(&["a", "b"]), answer).await.0.unwrap_err();
+        assert_eq!((error.code, error.retry), (Code::ModelFailed, Retry::Never), "{}", error.message);
+    }
+    let (refused, bodies) = ask(&texts(&["a"]), |_| reply("401 Unauthorized", "no such key: sk-secret")).await;
+    let error = refused.unwrap_err();
+    assert!(error.message.contains("401") && !error.message.contains("sk-secret"), "{}", error.message);
+    assert_eq!(bodies.len(), 1);
+}

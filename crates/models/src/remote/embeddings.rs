@@ -1,0 +1,81 @@
+//! `POST …/embeddings`, as almost every provider understands it: texts in batches, vectors in the order of the texts.
+
+use flowloom_core::{Code, Hash, StepError};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::failure::Failure;
+use super::{MOST_BODY, MOST_TRIES, Remote, Target, idle, read};
+
+/// Texts of one request.
+const BATCH: usize = 128;
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Vec<Embedding>,
+}
+
+#[derive(Deserialize)]
+struct Embedding {
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+impl Remote {
+    /// The vectors of texts, of whatever length the provider gives them.
+    pub(crate) async fn embed(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, StepError> {
+        let mut vectors: Vec<Vec<f32>> = Vec::with_capacity(texts.len());
+        for batch in texts.chunks(BATCH) {
+            vectors.append(&mut self.within(target, self.embed_batch(target, batch)).await?);
+        }
+        Ok(vectors)
+    }
+
+    async fn embed_batch(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, Failure> {
+        let body = json!({ "model": target.model, "input": texts, "encoding_format": "float" }).to_string();
+        let key = Hash::of(body.as_bytes()).to_string();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let failure = match self.embed_once(target, &key, &body, texts.len()).await {
+                Ok(vectors) => return Ok(vectors),
+                Err(failure) => failure,
+            };
+            if !failure.again || tries >= MOST_TRIES {
+                return Err(failure);
+            }
+            self.pause_after(&failure, tries).await;
+        }
+    }
+
+    async fn embed_once(&self, target: &Target, key: &str, body: &str, count: usize) -> Result<Vec<Vec<f32>>, Failure> {
+        let reply = self.post(target, "embeddings", key, body.to_owned()).await?;
+        let (body, is_whole) = idle(self.idle, read(reply, MOST_BODY)).await?;
+        if !is_whole {
+            return Err(Failure::truncated("the connection was lost in the middle of the answer"));
+        }
+        let answer = serde_json::from_slice(&body)
+            .map_err(|error| Failure::new(Code::ModelFailed, format!("the answer cannot be read: {error}")))?;
+        vectors(answer, count)
+    }
+}
+
+/// The vectors by their place; every text must have one, and all must be of one sort.
+fn vectors(answer: Answer, count: usize) -> Result<Vec<Vec<f32>>, Failure> {
+    let mut vectors = vec![Vec::new(); count];
+    for Embedding { index, embedding } in answer.data {
+        if let Some(place) = vectors.get_mut(index) {
+            *place = embedding;
+        }
+    }
+    let width = vectors.first().map_or(0, Vec::len);
+    let is_good = |vector: &Vec<f32>| {
+        vector.len() == width
+            && vector.iter().all(|value| value.is_finite())
+            && vector.iter().any(|value| *value != 0.0)
+    };
+    match vectors.iter().position(|vector| !is_good(vector)) {
+        None => Ok(vectors),
+        Some(place) => Err(Failure::new(Code::ModelFailed, format!("text {} has no usable vector", place + 1))),
+    }
+}
