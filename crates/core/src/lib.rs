@@ -6,6 +6,7 @@
 
 pub mod args;
 pub mod bind;
+pub mod block;
 pub mod budget;
 pub mod code;
 pub mod content;

@@ -9,8 +9,8 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 
-use crate::Store;
 use crate::db::{Connection, Error, Row, params};
+use crate::{Store, search};
 
 /// Under whose name definitions are kept that everyone may use.
 pub const SHARED: &str = "local";
@@ -91,7 +91,7 @@ pub struct NewDefinition {
     pub key: DefinitionKey,
     /// A workflow's format.
     pub format: Option<String>,
-    /// What is kept; this crate does not look into it.
+    /// What is kept. This crate looks into it only for what a block is found by.
     pub content: String,
     /// Who puts it there.
     pub origin: Origin,
@@ -221,6 +221,7 @@ fn make(connection: &Connection, change: &Change, at: u64) -> Result<Changed, Er
         Change::Put(new) => put(connection, new, at),
         Change::Delete(key) => {
             forget_uses(connection, key)?;
+            search::forget(connection, key)?;
             let sql = "delete from definition where holder = $1 and kind = $2 and id = $3";
             let count = connection.execute(sql, params![&key.holder, key.kind.name(), &key.id])?;
             Ok(if count == 0 { Changed::Missing } else { Changed::Deleted })
@@ -248,6 +249,7 @@ fn put(connection: &Connection, new: &NewDefinition, at: u64) -> Result<Changed,
                updated_at = excluded.updated_at";
     let origin = new.origin.name();
     connection.put(sql, params![holder, kind, id, version, &hash, &new.format, &new.content, origin, at])?;
+    search::keep(connection, &new.key, &new.content)?;
     Ok(if before.is_some() { Changed::Updated } else { Changed::Created })
 }
 

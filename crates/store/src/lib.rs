@@ -19,6 +19,7 @@ mod prune;
 mod readers;
 mod rows;
 mod schedules;
+mod search;
 mod started;
 mod wishes;
 mod writer;
@@ -50,6 +51,7 @@ use owner::Owner;
 pub use prune::Old;
 use readers::Readers;
 pub use schedules::ScheduleRow;
+pub use search::{BlockQuery, FoundBlock, Unembedded};
 pub use started::Started;
 use wishes::Mailboxes;
 use writer::Writer;
@@ -114,6 +116,7 @@ pub struct Store {
     owner: Arc<Owner>,
     is_leaving: AtomicBool,
     mailboxes: Arc<Mailboxes>,
+    vectors: search::Vectors,
     /// The runs, if they are not in the database.
     runs: Option<MemoryRuns>,
     /// Bundles that wait for the first event of their run, to be stored in its transaction; those of runs in memory stay.
@@ -147,10 +150,12 @@ impl Store {
         connection.migrate(&file)?;
         connection.endure(durability)?;
         connection.without_checkpoints()?;
+        let connection = Connection::Sqlite(connection);
+        search::catch_up(&connection)?;
         let background = Sqlite::open(&file)?;
         background.endure(durability)?;
         let is_quick = durability != Durability::Full;
-        let writer = Writer::start(Connection::Sqlite(connection), Some(background), is_quick)?;
+        let writer = Writer::start(connection, Some(background), is_quick)?;
         let runs = (durability == Durability::Memory).then(MemoryRuns::default);
         Ok(Store::of(folder, writer, Source::Sqlite(file), Owner::with_lock(folder), runs))
     }
@@ -172,6 +177,7 @@ impl Store {
             is_leaving: AtomicBool::new(false),
             runs,
             mailboxes: Arc::new(Mailboxes::new(source)),
+            vectors: search::Vectors::default(),
             bundles: Mutex::default(),
         })
     }

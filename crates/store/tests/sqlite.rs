@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_runtime::journal::Journal;
-use flowloom_store::{Durability, Store};
+use flowloom_store::{BlockQuery, Change, DefinitionKey, Durability, Kind, NewDefinition, Origin, Store};
 
 use support::{append, created, finished, id, record};
 
@@ -32,6 +32,23 @@ fn an_unwell_database_is_refused_by_name() {
     drop(connection);
     assert_eq!(refusal(newer.path()), Code::StoreNewer);
     assert_eq!(refusal(FilePath::new("/proc/no/such/folder")), Code::StoreReadOnly);
+}
+
+#[tokio::test]
+async fn blocks_of_a_database_from_before_the_search_are_found_after_it_is_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = DefinitionKey { holder: "ann".into(), kind: Kind::Block, id: "x".into() };
+    let content = r#"{"id": "x", "description": "Fetches a page."}"#.into();
+    let put = NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() };
+    open(folder.path()).change_definitions(vec![Change::Put(put)], 1).await.expect("made");
+    let connection = rusqlite::Connection::open(folder.path().join("flowloom.db")).expect("it opens");
+    let before = "drop table block_words; drop table block_card; drop table embedding; drop table block_state; \
+                  PRAGMA user_version = 6";
+    connection.execute_batch(before).expect("undone");
+    drop(connection);
+    let query = BlockQuery { holder: "ann", words: "fetch", vector: None, limit: 5 };
+    let found = open(folder.path()).find_blocks(query).expect("readable");
+    assert_eq!(found.iter().map(|found| &*found.id).collect::<Vec<_>>(), ["x"]);
 }
 
 #[tokio::test]

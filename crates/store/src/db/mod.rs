@@ -70,6 +70,13 @@ impl From<Error> for StepError {
 pub(crate) enum Param<'a> {
     Text(Option<&'a str>),
     Int(Option<i64>),
+    Bytes(&'a [u8]),
+}
+
+impl<'a> From<&'a [u8]> for Param<'a> {
+    fn from(bytes: &'a [u8]) -> Param<'a> {
+        Param::Bytes(bytes)
+    }
 }
 
 impl<'a> From<&'a str> for Param<'a> {
@@ -125,6 +132,7 @@ impl ToSql for Param<'_> {
         match self {
             Param::Text(text) => Ok(text.map_or(ToSqlOutput::from(rusqlite::types::Null), ToSqlOutput::from)),
             Param::Int(number) => number.map_or(Ok(ToSqlOutput::from(rusqlite::types::Null)), |it| Ok(it.into())),
+            Param::Bytes(bytes) => Ok(ToSqlOutput::from(*bytes)),
         }
     }
 }

@@ -14,13 +14,14 @@ use crate::Durability;
 const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
 /// What brings a database from each version to the next.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../schema.sql"),
     include_str!("../schema-2.sql"),
     include_str!("../schema-3.sql"),
     include_str!("../schema-4.sql"),
     include_str!("../schema-5.sql"),
     include_str!("../schema-6.sql"),
+    include_str!("../schema-7.sql"),
 ];
 
 /// How long a statement waits for another process that writes.

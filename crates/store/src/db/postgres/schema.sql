@@ -166,3 +166,35 @@ create table process (
     commit_number bigint not null,
     expires_at timestamptz not null
 );
+
+-- By what blocks are found: their words, and vectors that stand for their texts. Equal texts share a vector.
+create table block_card (
+    holder text collate "C" not null,
+    id text collate "C" not null,
+    name text collate "C" not null,
+    purpose text collate "C" not null,
+    tags text collate "C" not null,
+    hash text collate "C" not null,
+    content text collate "C" not null,
+    words tsvector not null generated always as (
+        setweight(to_tsvector('english', name), 'A') || setweight(to_tsvector('english', purpose), 'B')
+        || setweight(to_tsvector('english', tags), 'C')
+    ) stored,
+    primary key (holder, id)
+);
+
+create index block_card_hash on block_card (hash);
+create index block_card_words on block_card using gin (words);
+
+create table embedding (
+    model text collate "C" not null,
+    hash text collate "C" not null,
+    vector bytea not null,
+    primary key (model, hash)
+);
+
+-- Counts what changed of a holder's blocks, so that a process knows when what it has in memory is old.
+create table block_state (
+    holder text collate "C" primary key,
+    version bigint not null
+);

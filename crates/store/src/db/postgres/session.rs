@@ -143,6 +143,7 @@ fn kind(param: &Param<'_>) -> Type {
     match param {
         Param::Text(_) => Type::TEXT,
         Param::Int(_) => Type::INT8,
+        Param::Bytes(_) => Type::BYTEA,
     }
 }
 
@@ -150,6 +151,7 @@ fn bound<'a>(param: &'a Param<'_>) -> &'a (dyn ToSql + Sync) {
     match param {
         Param::Text(text) => text,
         Param::Int(number) => number,
+        Param::Bytes(bytes) => bytes,
     }
 }
 
@@ -157,6 +159,7 @@ fn bound<'a>(param: &'a Param<'_>) -> &'a (dyn ToSql + Sync) {
 enum Owned {
     Text(Option<String>),
     Int(Option<i64>),
+    Bytes(Vec<u8>),
 }
 
 impl From<&Param<'_>> for Owned {
@@ -164,6 +167,7 @@ impl From<&Param<'_>> for Owned {
         match param {
             Param::Text(text) => Owned::Text(text.map(ToOwned::to_owned)),
             Param::Int(number) => Owned::Int(*number),
+            Param::Bytes(bytes) => Owned::Bytes(bytes.to_vec()),
         }
     }
 }
@@ -173,6 +177,7 @@ impl Owned {
         match self {
             Owned::Text(text) => text,
             Owned::Int(number) => number,
+            Owned::Bytes(bytes) => bytes,
         }
     }
 }

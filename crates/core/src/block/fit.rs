@@ -1,0 +1,242 @@
+//! Whether a block that was found is one that does what is wanted. How like it must be is a matter of thresholds; how it
+//! runs, what it can be given and what can be had of it is not.
+
+use super::words::{share, words};
+use super::{Card, properties};
+use crate::value::Value;
+
+/// From where on a block is taken for what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// Least likeness, where both texts have an embedding of one model.
+    pub likeness: f32,
+    /// Least share of the wanted words that the block has too, where they have not.
+    pub words: f32,
+}
+
+impl Default for Thresholds {
+    /// Measured with the local model (`make bench`, row `search`); another model needs others.
+    fn default() -> Thresholds {
+        Thresholds { likeness: 0.6, words: 0.6 }
+    }
+}
+
+/// How a block fits what is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fit {
+    /// It does; how like it is, from 0 to 1.
+    Fits(f32),
+    /// It is something else.
+    Unlike(f32),
+    /// It runs in another way than the one that is asked for.
+    OtherExecution,
+    /// It makes what is given of what is wanted.
+    Backwards,
+    /// It needs this input, and nothing of the kind is there.
+    Needs(String),
+    /// It has no room for this input.
+    TakesNo(String),
+    /// It does not give this output, nor another of the kind.
+    GivesNo(String),
+}
+
+impl Fit {
+    /// Whether the block can be used.
+    pub fn is_found(&self) -> bool {
+        matches!(self, Fit::Fits(_))
+    }
+}
+
+/// Decides whether `block` is what is wanted. `similarity` is the cosine of the angle between the embeddings of the two
+/// texts ([`Card::text`]); `None` if there are none.
+pub fn fit(wanted: &Card, block: &Card, similarity: Option<f32>, thresholds: &Thresholds) -> Fit {
+    if !runs_as(&wanted.execution_type, &block.execution_type) {
+        return Fit::OtherExecution;
+    }
+    if is_backwards(wanted, block) {
+        return Fit::Backwards;
+    }
+    if let Some(name) = unpaired(required(&block.inputs), properties(&wanted.inputs), &wanted.inputs) {
+        return Fit::Needs(name.to_owned());
+    }
+    if let Some(name) = unpaired(required(&wanted.inputs), properties(&block.inputs), &block.inputs) {
+        return Fit::TakesNo(name.to_owned());
+    }
+    if let Some(name) = unpaired(properties(&wanted.outputs), properties(&block.outputs), &block.outputs) {
+        return Fit::GivesNo(name.to_owned());
+    }
+    let shared = share(&words(&wanted.words()), &words(&block.words()));
+    let (likeness, least) = match similarity {
+        Some(similarity) => (similarity, thresholds.likeness),
+        None => (shared, thresholds.words),
+    };
+    if likeness >= least { Fit::Fits(likeness) } else { Fit::Unlike(likeness) }
+}
+
+/// A function is code as Python is; a prompt is something else, since what it costs and how sure it is are others.
+fn runs_as(wanted: &str, block: &str) -> bool {
+    let is_prompt = |kind: &str| kind == "llm";
+    wanted.is_empty() || is_prompt(wanted) == is_prompt(block)
+}
+
+/// Whether more of the names are on the other side than on their own. Embeddings cannot tell a way from its way back: a
+/// PDF from a text is as near to a text from a PDF as can be. An input that can be left out is not what something is
+/// made of.
+fn is_backwards(wanted: &Card, block: &Card) -> bool {
+    let is_in = |name: &str, schema: &Value| properties(schema).any(|(other, _)| other == name);
+    let common = |a: &Value, b: &Value| properties(a).filter(|(name, _)| is_in(name, b)).count();
+    let made_of = |inputs: &Value, outputs: &Value| required(inputs).filter(|(name, _)| is_in(name, outputs)).count();
+    let straight = common(&wanted.inputs, &block.inputs) + common(&wanted.outputs, &block.outputs);
+    made_of(&wanted.inputs, &block.outputs) + made_of(&block.inputs, &wanted.outputs) > straight
+}
+
+/// The fields of a schema that must be given.
+fn required(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let names = schema.get("required").and_then(Value::as_list).unwrap_or_default();
+    properties(schema)
+        .filter(|(name, field)| names.iter().any(|one| one.as_str() == Some(name)) && field.get("default").is_none())
+}
+
+/// The first field of the one side for which the other has none of its kind, when each is paired with one of its own.
+/// Names may differ, since each side chose its own. A side that says nothing about its fields has them all.
+fn unpaired<'a>(
+    fields: impl Iterator<Item = (&'a str, &'a Value)>,
+    others: impl Iterator<Item = (&'a str, &'a Value)>,
+    other: &Value,
+) -> Option<&'a str> {
+    other.get("properties")?;
+    let fields: Vec<_> = fields.collect();
+    let others: Vec<_> = others.collect();
+    let mut taken: Vec<Option<usize>> = vec![None; others.len()];
+    let lonely =
+        (0..fields.len()).find(|field| !pair(*field, &fields, &others, &mut taken, &mut vec![false; others.len()]));
+    lonely.map(|field| fields[field].0)
+}
+
+/// Finds a partner for a field, moving others to different ones where that makes room.
+fn pair(
+    field: usize,
+    fields: &[(&str, &Value)],
+    others: &[(&str, &Value)],
+    taken: &mut [Option<usize>],
+    tried: &mut [bool],
+) -> bool {
+    for other in 0..others.len() {
+        if tried[other] || !is_of_kind(fields[field].1, others[other].1) {
+            continue;
+        }
+        tried[other] = true;
+        let is_free = match taken[other] {
+            None => true,
+            Some(holder) => pair(holder, fields, others, taken, tried),
+        };
+        if is_free {
+            taken[other] = Some(field);
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether there are values that both schemas allow, as far as their types and those of their items say.
+fn is_of_kind(a: &Value, b: &Value) -> bool {
+    let (of_a, of_b) = (types(a), types(b));
+    if of_a.is_empty() || of_b.is_empty() {
+        return true;
+    }
+    of_a.iter().any(|kind| {
+        let both = of_b.contains(kind) || is_number(kind) && of_b.iter().any(|kind| is_number(kind));
+        let items = |schema: &Value| schema.get("items").cloned().unwrap_or_default();
+        both && (*kind != "array" || is_of_kind(&items(a), &items(b)))
+    })
+}
+
+fn is_number(kind: &str) -> bool {
+    matches!(kind, "number" | "integer")
+}
+
+/// The types that a schema names, but for null; none if it names none.
+fn types(schema: &Value) -> Vec<&str> {
+    let named = schema.get("type");
+    let all = match named.and_then(Value::as_list) {
+        Some(list) => list.iter().filter_map(Value::as_str).collect(),
+        None => named.and_then(Value::as_str).into_iter().collect::<Vec<_>>(),
+    };
+    all.into_iter().filter(|kind| *kind != "null").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse_value;
+
+    fn card(kind: &str, inputs: &str, outputs: &str) -> Card {
+        let schema = |fields: &str| {
+            let all = parse_value(fields).unwrap();
+            let names = all.as_map().unwrap().keys().filter(|name| !name.starts_with("may_"));
+            let required = Value::list(names.map(|name| (&**name).into()).collect());
+            Value::map([("type", "object".into()), ("properties", all.clone()), ("required", required)])
+        };
+        let text = "Sends a message to the team.".to_owned();
+        Card {
+            description: text,
+            execution_type: kind.into(),
+            inputs: schema(inputs),
+            outputs: schema(outputs),
+            ..Card::default()
+        }
+    }
+
+    const TEXT: &str = r#"{"text": {"type": "string"}}"#;
+    const SENT: &str = r#"{"sent": {"type": "boolean"}}"#;
+
+    fn decide(wanted: &Card, block: &Card) -> Fit {
+        fit(wanted, block, Some(0.9), &Thresholds::default())
+    }
+
+    #[test]
+    fn names_may_differ_and_kinds_may_not() {
+        let block = card("python", r#"{"message": {"type": "string"}, "may_to": {"type": "string"}}"#, SENT);
+        let fits = |wanted: Card| decide(&wanted, &block);
+        assert_eq!(fits(card("python", TEXT, r#"{"ok": {"type": ["boolean", "null"]}}"#)), Fit::Fits(0.9));
+        assert_eq!(fits(card("function", TEXT, "{}")), Fit::Fits(0.9));
+        assert_eq!(fits(Card::default()), Fit::Fits(0.9));
+        assert_eq!(fits(card("llm", TEXT, SENT)), Fit::OtherExecution);
+        assert_eq!(fits(card("", r#"{"list": {"type": "array"}}"#, SENT)), Fit::Needs("message".into()));
+        let three = r#"{"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "string"}}"#;
+        assert_eq!(fits(card("", three, SENT)), Fit::TakesNo("c".into()));
+        assert_eq!(fits(card("", TEXT, r#"{"id": {"type": "string"}}"#)), Fit::GivesNo("id".into()));
+    }
+
+    #[test]
+    fn each_field_has_a_partner_of_its_own() {
+        // The first could take either, and must leave the second what it needs.
+        let wanted = card("", "{}", r#"{"any": {}, "count": {"type": "integer"}}"#);
+        let gives = |outputs| decide(&wanted, &card("python", "{}", outputs));
+        assert_eq!(gives(r#"{"total": {"type": "number"}, "name": {"type": "string"}}"#), Fit::Fits(0.9));
+        assert_eq!(gives(r#"{"total": {"type": "number"}}"#), Fit::GivesNo("count".into()));
+        let list =
+            |kind: &str| card("", "{}", &format!(r#"{{"all": {{"type": "array", "items": {{"type": "{kind}"}}}}}}"#));
+        assert_eq!(decide(&list("string"), &list("object")), Fit::GivesNo("all".into()));
+        assert_eq!(decide(&list("integer"), &list("number")), Fit::Fits(0.9));
+    }
+
+    #[test]
+    fn the_way_back_is_another_way() {
+        let (text, pdf) = (TEXT, r#"{"pdf": {"type": "string"}}"#);
+        let block = card("python", pdf, text);
+        assert_eq!(decide(&card("python", text, pdf), &block), Fit::Backwards);
+        assert_eq!(decide(&card("python", pdf, text), &block), Fit::Fits(0.9));
+        assert_eq!(decide(&card("python", text, text), &block), Fit::Fits(0.9));
+    }
+
+    #[test]
+    fn likeness_decides_the_rest_and_words_where_there_is_no_vector() {
+        let (wanted, block) = (card("", TEXT, SENT), card("python", TEXT, SENT));
+        let thresholds = Thresholds { likeness: 0.5, words: 0.7 };
+        assert_eq!(fit(&wanted, &block, Some(0.4), &thresholds), Fit::Unlike(0.4));
+        assert!(fit(&wanted, &block, None, &thresholds).is_found());
+        let other = Card { description: "Sends a picture.".into(), ..block };
+        assert!(!fit(&wanted, &other, None, &thresholds).is_found());
+    }
+}

@@ -1,0 +1,106 @@
+//! A block as the registry sees it: what it is for, what it takes, what it gives, and the text by which it is found. How
+//! a block runs is in `plan`, how it is looked for in the store.
+
+mod fit;
+mod words;
+
+pub use fit::{Fit, Thresholds, fit};
+pub use words::words;
+
+use crate::value::{Map, Value};
+
+/// What a block says of itself, or what somebody who looks for one says of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Card {
+    /// Its name in words.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// When to take it.
+    pub use_when: String,
+    /// Words that it is filed under.
+    pub tags: Vec<String>,
+    /// `python`, `llm` or `function`; empty if any will do.
+    pub execution_type: String,
+    /// JSON Schema of what it takes; null if nothing is said about it.
+    pub inputs: Value,
+    /// JSON Schema of what it gives; null if nothing is said about it.
+    pub outputs: Value,
+}
+
+impl Card {
+    /// The card of a block's definition, or of a block as a plan asks for it (`suggested_id`).
+    pub fn of(definition: &Value) -> Card {
+        let text = |key: &str| definition.get(key).and_then(Value::as_str).unwrap_or_default().trim();
+        let named = ["name", "suggested_id", "id"].into_iter().map(text).find(|name| !name.is_empty());
+        let tags = definition.get("tags").and_then(Value::as_list).unwrap_or_default();
+        let schema = |key: &str| definition.get(key).cloned().unwrap_or_default();
+        Card {
+            name: spoken(named.unwrap_or_default()),
+            description: text("description").to_owned(),
+            use_when: text("use_when").to_owned(),
+            tags: tags.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            execution_type: text("execution_type").to_owned(),
+            inputs: schema("input_schema"),
+            outputs: schema("output_schema"),
+        }
+    }
+
+    /// The text whose embedding stands for it. Blocks and what is looked for have the same form, so that two that mean the
+    /// same are near each other.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (label, part) in [("", &self.name), ("", &self.description), ("Use when: ", &self.use_when)] {
+            if !part.is_empty() {
+                let end = if part.ends_with(['.', '!', '?']) { "\n" } else { ".\n" };
+                text.extend([label, part, end]);
+            }
+        }
+        for (label, schema) in [("Inputs: ", &self.inputs), ("Outputs: ", &self.outputs)] {
+            let fields: Vec<String> = properties(schema).map(|(name, _)| spoken(name)).collect();
+            if !fields.is_empty() {
+                text.extend([label, &fields.join(", "), ".\n"]);
+            }
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    /// The words that full text looks for: what it does and when, without the names of its fields, which differ between
+    /// blocks that do the same.
+    pub fn words(&self) -> String {
+        [&self.name, &self.description, &self.use_when, &self.tags.join(" ")].map(String::as_str).join(" ")
+    }
+}
+
+/// An identifier as one would say it.
+fn spoken(name: &str) -> String {
+    name.replace(['_', '-'], " ")
+}
+
+/// The fields of an object's schema.
+fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let all = schema.get("properties").and_then(Value::as_map);
+    all.into_iter().flat_map(Map::iter).map(|(name, schema)| (&**name, schema))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse_value;
+
+    #[test]
+    fn a_block_and_a_wish_for_it_have_texts_of_one_form() {
+        let card = |text: &str| Card::of(&parse_value(text).unwrap());
+        let block = card(
+            r#"{"id": "x", "name": "Fetch page", "description": "Reads a page.", "use_when": "a page is needed",
+                "tags": ["web"], "output_schema": {"type": "object", "properties": {"page_text": {"type": "string"}}}}"#,
+        );
+        assert_eq!(block.text(), "Fetch page.\nReads a page.\nUse when: a page is needed.\nOutputs: page text.");
+        assert_eq!(block.words(), "Fetch page Reads a page. a page is needed web");
+        let wish = card(r#"{"suggested_id": "fetch_page", "description": "Reads a page", "input_schema": {}}"#);
+        assert_eq!(wish.text(), "fetch page.\nReads a page.");
+        assert_eq!(card("[1]"), Card::default());
+        assert_eq!(Card::default().text(), "");
+    }
+}

@@ -1,0 +1,62 @@
+//! The words of a text that say something.
+
+/// Words of a text that count, at most.
+const MOST: usize = 64;
+
+/// Words that say nothing about what a block does; full text would look through every block for them.
+const EMPTY: [&str; 58] = [
+    "a", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "do", "does", "each", "for", "from",
+    "given", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "not", "of", "on", "one",
+    "or", "our", "out", "so", "some", "such", "that", "the", "their", "them", "then", "there", "these", "this", "to",
+    "use", "using", "want", "was", "we", "when", "which", "with", "you",
+];
+
+/// The words of a text, each once.
+pub fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let word = word.to_lowercase();
+        if EMPTY.binary_search(&word.as_str()).is_err() && !words.contains(&word) {
+            words.push(word);
+        }
+        if words.len() == MOST {
+            break;
+        }
+    }
+    words
+}
+
+/// The share of some words that are among others, however they end: `summarize` is there with `summary`.
+pub(super) fn share(of: &[String], among: &[String]) -> f32 {
+    let there = of.iter().filter(|word| among.iter().any(|other| is_same(word, other))).count();
+    there as f32 / of.len().max(1) as f32
+}
+
+fn is_same(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let common = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    a == b || common >= 4 && a.len().max(b.len()) - common <= 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_into_words_without_the_empty_ones() {
+        assert!(EMPTY.is_sorted());
+        let found = words("Fetch the URL, then fetch \"it\" OR near(a b)* — Straße'); drop");
+        assert_eq!(found, ["fetch", "url", "near", "b", "straße", "drop"]);
+        assert_eq!(words(&"x1 x2 ".repeat(500)).len(), 2);
+        assert_eq!(words(&(0..500).map(|n| format!("x{n} ")).collect::<String>()).len(), MOST);
+    }
+
+    #[test]
+    fn words_are_the_same_however_they_end() {
+        let list = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(share(&list("summarize pages"), &list("summary page text")), 1.0);
+        assert_eq!(share(&list("sum"), &list("summary")), 0.0);
+        assert_eq!(share(&list("send mail"), &list("mail")), 0.5);
+        assert_eq!(share(&[], &list("mail")), 0.0);
+    }
+}

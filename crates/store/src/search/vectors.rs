@@ -1,0 +1,156 @@
+//! Vectors of blocks, kept in memory for as long as nothing changes, and how near they are to another.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::db::{Connection, Error, params};
+use crate::definitions::SHARED;
+
+/// Tables in memory, at most; the one that was loaded first goes first.
+const MOST: usize = 64;
+/// Sums kept side by side, so that the compiler makes vector instructions of them.
+const LANES: usize = 16;
+
+/// The vectors of some holders' blocks by some models.
+#[derive(Default)]
+pub(crate) struct Vectors {
+    tables: Mutex<Vec<Arc<Table>>>,
+}
+
+/// One holder's blocks by one model.
+struct Table {
+    holder: String,
+    model: String,
+    /// The state of the blocks that this is of.
+    version: u64,
+    rows: Vec<(String, Vec<f32>)>,
+    by_id: HashMap<String, usize>,
+}
+
+/// How near each block is to a query.
+pub(crate) struct Likeness {
+    tables: Vec<(Arc<Table>, Vec<f32>)>,
+}
+
+impl Vectors {
+    /// Compares a vector with those of a holder's blocks, and of those that everyone has.
+    pub(crate) fn compare(
+        &self,
+        connection: &Connection,
+        holder: &str,
+        model: &str,
+        vector: &[f32],
+    ) -> Result<Likeness, Error> {
+        let sql = "select holder, version from block_state where holder = $1 or holder = $2";
+        let states = connection.query(sql, params![holder, SHARED], |row| Ok((row.get(0)?, row.count(1)?)))?;
+        let states: BTreeMap<String, u64> = states.into_iter().collect();
+        let vector: Vec<f32> = unit(vector).collect();
+        let mut tables: Vec<Arc<Table>> = Vec::new();
+        for (holder, version) in states {
+            tables.push(self.table(connection, &holder, model, version)?);
+        }
+        let own = tables.iter().find(|table| table.holder == holder && holder != SHARED).cloned();
+        let measured = tables.into_iter().map(|table| {
+            let is_hidden =
+                |id: &String| table.holder == SHARED && own.as_ref().is_some_and(|own| own.by_id.contains_key(id));
+            let near = table.rows.iter().map(|(id, row)| if is_hidden(id) { f32::NAN } else { dot(row, &vector) });
+            let near = near.collect();
+            (table, near)
+        });
+        Ok(Likeness { tables: measured.collect() })
+    }
+
+    fn table(&self, connection: &Connection, holder: &str, model: &str, version: u64) -> Result<Arc<Table>, Error> {
+        let lock = || self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |table: &Arc<Table>| table.holder == holder && table.model == model;
+        let kept = lock().iter().find(|table| is_it(table)).cloned();
+        if let Some(table) = kept.filter(|table| table.version == version) {
+            return Ok(table);
+        }
+        let table = Arc::new(Table::load(connection, holder, model, version)?);
+        let mut tables = lock();
+        tables.retain(|table| !is_it(table));
+        if tables.len() == MOST {
+            tables.remove(0);
+        }
+        tables.push(table.clone());
+        Ok(table)
+    }
+}
+
+impl Table {
+    /// Reads every block of a holder. What changes meanwhile has a later version, and is read again.
+    fn load(connection: &Connection, holder: &str, model: &str, version: u64) -> Result<Table, Error> {
+        let sql = "select card.id, embedding.vector from block_card card \
+                   left join embedding on embedding.model = $1 and embedding.hash = card.hash \
+                   where card.holder = $2 order by card.id";
+        let rows = connection.query(sql, params![model, holder], |row| {
+            let bytes: Option<Vec<u8>> = row.get(1)?;
+            Ok((row.get::<String>(0)?, bytes.map(|bytes| of_bytes(&bytes)).unwrap_or_default()))
+        })?;
+        let by_id = rows.iter().enumerate().map(|(place, (id, _))| (id.clone(), place)).collect();
+        Ok(Table { holder: holder.to_owned(), model: model.to_owned(), version, rows, by_id })
+    }
+}
+
+impl Likeness {
+    /// How near a block is; `None` if it has no vector, or one that cannot be compared.
+    pub(super) fn of(&self, holder: &str, id: &str) -> Option<f32> {
+        let (table, near) = self.tables.iter().find(|(table, _)| table.holder == holder)?;
+        near.get(*table.by_id.get(id)?).copied().filter(|near| near.is_finite())
+    }
+
+    /// Those that are nearest, in their order.
+    pub(super) fn nearest(&self, most: usize) -> Vec<super::Name> {
+        let mut all: Vec<(f32, usize, usize)> = Vec::new();
+        for (number, (_, near)) in self.tables.iter().enumerate() {
+            let measured = near.iter().enumerate().filter(|(_, near)| near.is_finite());
+            all.extend(measured.map(|(row, near)| (*near, number, row)));
+        }
+        let nearer =
+            |a: &(f32, usize, usize), b: &(f32, usize, usize)| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2)));
+        if all.len() > most {
+            all.select_nth_unstable_by(most, nearer);
+            all.truncate(most);
+        }
+        all.sort_unstable_by(nearer);
+        let name = |(_, number, row): (f32, usize, usize)| {
+            let table = &self.tables[number].0;
+            (table.holder.clone(), table.rows[row].0.clone())
+        };
+        all.into_iter().map(name).collect()
+    }
+}
+
+/// The product of two vectors; not a number if they cannot be compared.
+fn dot(left: &[f32], right: &[f32]) -> f32 {
+    if left.len() != right.len() || left.is_empty() {
+        return f32::NAN;
+    }
+    let mut sums = [0f32; LANES];
+    let (left, left_rest) = left.as_chunks::<LANES>();
+    let (right, right_rest) = right.as_chunks::<LANES>();
+    for (left, right) in left.iter().zip(right) {
+        for lane in 0..LANES {
+            sums[lane] += left[lane] * right[lane];
+        }
+    }
+    let rest: f32 = left_rest.iter().zip(right_rest).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f32>() + rest
+}
+
+/// The vector of length one in the same direction: products of such are cosines.
+fn unit(vector: &[f32]) -> impl Iterator<Item = f32> {
+    let length = dot(vector, vector).sqrt();
+    let scale = if length.is_normal() { 1.0 / length } else { 0.0 };
+    vector.iter().map(move |value| value * scale)
+}
+
+/// A vector as it is stored.
+pub(super) fn to_bytes(vector: &[f32]) -> Vec<u8> {
+    unit(vector).flat_map(f32::to_le_bytes).collect()
+}
+
+fn of_bytes(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
+}
