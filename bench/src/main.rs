@@ -14,6 +14,7 @@ mod hostile;
 mod measure;
 mod report;
 mod sandbox;
+mod search;
 mod serving;
 mod slow_model;
 mod talking_model;
@@ -28,9 +29,9 @@ use measure::Row;
 /// Why something could not be measured.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const WORKLOADS: [&str; 16] = [
+const WORKLOADS: [&str; 17] = [
     "W1", "W2", "W3", "W4", "W5", "W5d", "W6", "W7", "W8", "F1000", "M1000", "HTTP", "crowds", "chats", "hostile",
-    "sandbox",
+    "sandbox", "search",
 ];
 
 /// Where a child process writes its rows.
@@ -116,6 +117,7 @@ fn child(workload: &str) -> Result<ExitCode, Failure> {
             "chats" => chats::chats().await,
             "hostile" => Ok(hostile::compiled()),
             "sandbox" => sandbox::sandbox().await,
+            "search" => search::search().await,
             other => Err(format!("there is no workload {other}").into()),
         }
     })?;

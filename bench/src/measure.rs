@@ -63,6 +63,12 @@ impl Row {
         self
     }
 
+    /// A figure without a goal.
+    pub(crate) fn says(mut self, value: f64) -> Row {
+        self.value = Some(value);
+        self
+    }
+
     /// A goal that is met while `value` is at most `bound`.
     pub(crate) fn at_most(mut self, value: f64, bound: f64, unit: &str) -> Row {
         self.value = Some(value);
