@@ -10,7 +10,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::plan::{Format, Plan, flow_function};
 use flowloom_core::state::RunState;
 use flowloom_formats::compile;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
@@ -27,7 +27,6 @@ use flowloom_tools::{
 
 use crate::bundle::Bundle;
 use crate::config::{Agent, Config, Function};
-use crate::flows;
 use crate::mcp::{Declared, Servers};
 use crate::source::{self, Reading};
 use crate::workflows::{self, Host};
@@ -100,7 +99,7 @@ impl App {
             registry = registry.with_server(self.servers.get(name, mcp));
         }
         for id in bundle.flows.iter().flat_map(BTreeMap::keys) {
-            registry = registry.with_function(flows::function(id), workflows::of_flow(host, id));
+            registry = registry.with_function(flow_function(id), workflows::of_flow(host, id));
         }
         for (id, function) in &bundle.functions {
             registry = registry.with_function(id, self.function(id, function, host)?);

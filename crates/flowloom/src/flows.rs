@@ -32,11 +32,6 @@ pub(crate) struct Flow {
     pub(crate) bundle: Bundle,
 }
 
-/// The function that runs the workflow with this id.
-pub(crate) fn function(id: &str) -> String {
-    format!("flow::{id}")
-}
-
 /// Workflows as definitions are compiled with them.
 pub(crate) fn described(flows: &Flows) -> Vec<OfferedFlow> {
     let flow = |(id, flow): (&String, &Flow)| OfferedFlow { id: id.clone(), declaration: flow.declaration.clone() };

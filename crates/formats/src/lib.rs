@@ -147,6 +147,6 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
         Format::Graph => graph::present(plan, state, env),
         Format::Markdown => markdown::present(plan, state, env),
         Format::Flow => flow::present(plan, state),
-        Format::Agent => agent::present(plan, state, env),
+        Format::Agent => agent::present(state, env),
     }
 }

@@ -229,12 +229,17 @@ pub enum ToolEffect {
     Client,
 }
 
+/// The function that runs the workflow with this id.
+pub fn flow_function(id: &str) -> String {
+    format!("flow::{id}")
+}
+
 impl ToolEffect {
     /// The function that is called, if that is what it does.
     pub fn function(&self) -> Option<Arc<str>> {
         match self {
             ToolEffect::Function(function) => Some(function.clone()),
-            ToolEffect::Flow(id) => Some(format!("flow::{id}").into()),
+            ToolEffect::Flow(id) => Some(flow_function(id).into()),
             ToolEffect::Http(_) | ToolEffect::Client => None,
         }
     }

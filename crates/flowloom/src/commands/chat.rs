@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::hash::Hash;
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{agent, present};
@@ -82,7 +82,7 @@ pub(crate) async fn agent(global: &Global, arguments: AgentArgs) -> Outcome {
     choose_model(&mut config, &talk.model);
     let app = Arc::new(App::open(config)?);
     let catalog = Arc::new(Catalog::new(path, app.clone()));
-    let content = Content { format: Some(Format::Agent), ..Content::single("agent.json", agent::usual()) };
+    let content = Content::agent(agent::USUAL.to_owned());
     let definition = catalog.passing(&talk.user, "agent:default", content)?;
     let refused = || Failure::usage("the agent cannot be compiled");
     let prepared = definition.ready(&catalog, &talk.user).await?.ok_or_else(refused)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use reqwest::{Client, Method, Response, Url};
+use reqwest::{Client, Method, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -39,15 +39,11 @@ pub(super) async fn call<T: DeserializeOwned>(
         Failure { exit: 1, error: StepError::new(Code::HttpFailed, format!("{base} did not answer: {cause}")) }
     };
     let answer = request.send().await.map_err(failed)?;
-    let (status, text) = (answer.status(), text(answer).await.map_err(failed)?);
+    let (status, text) = (answer.status(), answer.bytes().await.map_err(failed)?);
     if !status.is_success() {
         return Err(refused(base, status.as_u16(), &text));
     }
     serde_json::from_slice(&text).map_err(|_| wrong(format!("it answers {status}, but not as Flowloom does")))
-}
-
-async fn text(answer: Response) -> Result<Vec<u8>, reqwest::Error> {
-    Ok(answer.bytes().await?.to_vec())
 }
 
 /// What a problem document says.

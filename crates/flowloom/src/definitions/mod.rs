@@ -42,6 +42,11 @@ impl Content {
         Content { entry: entry.to_owned(), files: BTreeMap::from([(entry.to_owned(), text)]), format: None }
     }
 
+    /// An agent of one file.
+    pub(crate) fn agent(text: String) -> Content {
+        Content { format: Some(Format::Agent), ..Content::single("agent.json", text) }
+    }
+
     /// Reads what the store has.
     pub(crate) fn parse(text: &str) -> Result<Content, StepError> {
         serde_json::from_str(text)

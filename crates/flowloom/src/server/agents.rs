@@ -88,10 +88,10 @@ async fn find(call: &Call<'_>, name: &str) -> Answer<Arc<Definition>> {
     }
     let text = match parts::find(call.server, call.owner.clone(), Kind::Agent, name).await {
         Ok(row) => row.content,
-        Err(_) if name == USUAL => agent::usual(),
+        Err(_) if name == USUAL => agent::USUAL.to_owned(),
         Err(_) => return Err(Problem::not_there("agent", name)),
     };
-    let content = Content { format: Some(Format::Agent), ..Content::single("agent.json", text) };
+    let content = Content::agent(text);
     // A workflow may have the same id, and conversations are kept by it.
     let (server, holder, id) = (call.server.clone(), call.owner.clone(), format!("agent:{name}"));
     Ok(Arc::new(super::blocking(move || server.catalog.passing(&holder, &id, content)).await??))

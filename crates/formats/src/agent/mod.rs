@@ -48,6 +48,9 @@ pub const CALLS: u32 = 10;
 pub const PROMPT: &str = "You are a helpful assistant. Use the tools you have where they help with what the user wants, \
                           and answer in the user's language.";
 
+/// The definition of an agent that has nothing of its own: every workflow is its tool.
+pub const USUAL: &str = "{}";
+
 /// The conversation.
 const THREAD: &str = "messages";
 
@@ -133,9 +136,4 @@ pub(crate) fn compile(
         thread: Some(THREAD.into()),
         root: Step::new(Key::nth("agent", 1), Kind::Agent(agent)),
     })
-}
-
-/// The definition of an agent that has nothing of its own: every workflow is its tool.
-pub fn usual() -> String {
-    format!("{{\"systemPrompt\": {:?}}}", PROMPT)
 }

@@ -1,6 +1,5 @@
 //! An agent's own result: `{messages, final_text, tool_calls}` (docs/formats/agent.md).
 
-use flowloom_core::plan::Plan;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::Value;
 use flowloom_core::vars::Env;
@@ -10,7 +9,7 @@ use crate::Presented;
 use crate::conversation::{messages, said};
 
 /// The result of a run of an agent.
-pub fn present(_plan: &Plan, state: &RunState, env: &Env) -> Presented {
+pub fn present(state: &RunState, env: &Env) -> Presented {
     let thread = env.thread(THREAD);
     let text = said(&thread);
     let called = |step: &&StepState| step.path.as_str().contains("/tool~1[") && step.kind.as_deref() == Some("call");
