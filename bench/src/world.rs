@@ -12,7 +12,7 @@ use flowloom_core::plan::EffectClass;
 use flowloom_core::request::{CallRequest, GenerateRequest, Generated, Usage};
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Context, Effects, Model, NoCode, Price, Reply};
+use flowloom_runtime::effects::{Context, Effects, Model, NoCode, Price, Reply, Substeps};
 use flowloom_runtime::journal::Journal;
 use flowloom_runtime::publish::Heard;
 use flowloom_runtime::{Engine, Outcome, Start};
@@ -93,7 +93,12 @@ impl NativeFunction for Add {
         EffectClass::AtLeastOnce
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, _context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        _context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         Box::pin(async move {
             Ok(Value::from(request.payload.get("input").and_then(|value| value.as_i64()).unwrap_or(0) + 1))
         })
@@ -104,7 +109,12 @@ impl NativeFunction for Add {
 struct Count;
 
 impl NativeFunction for Count {
-    fn call<'a>(&'a self, request: &'a CallRequest, _context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        _context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         let collected = request.payload.get("__fanout");
         let count = collected.as_ref().and_then(Value::as_list).map_or(0, <[Value]>::len);
         Box::pin(ready(Ok(Value::from(count as i64))))
@@ -115,7 +125,12 @@ impl NativeFunction for Count {
 struct Sleep;
 
 impl NativeFunction for Sleep {
-    fn call<'a>(&'a self, request: &'a CallRequest, _context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        _context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         Box::pin(async move {
             let prompt = request.payload.prompt.as_ref().map(|prompt| prompt.names_only()).unwrap_or_default();
             let milliseconds = prompt.parse().map_err(|_| StepError::new(Code::FunctionFailed, "not a number"))?;
@@ -131,7 +146,12 @@ struct Message {
 }
 
 impl NativeFunction for Message {
-    fn call<'a>(&'a self, request: &'a CallRequest, _context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        _context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         let number = request.payload.vars.len();
         Box::pin(async move { Ok(Value::from(format!("{number:04}{}", self.text))) })
     }

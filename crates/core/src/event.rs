@@ -82,6 +82,13 @@ pub enum Event {
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         value: Option<Value>,
     },
+    /// A function tells what it is about, for whoever watches.
+    Told {
+        /// What it is, in the function's own terms.
+        name: Cow<'static, str>,
+        /// What there is to say.
+        data: Value,
+    },
     /// A step did not run.
     StepSkipped {
         /// Why not.
@@ -228,6 +235,7 @@ impl Event {
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
             | Event::TimerSet { .. }
+            | Event::Told { .. }
             | Event::StepAborted { .. } => false,
             Event::StepStarted { .. }
             | Event::StepFinished { .. }
@@ -250,6 +258,7 @@ impl Event {
             Event::StepFailed { .. } => "step_failed",
             Event::StepSkipped { .. } => "step_skipped",
             Event::Evaluated { .. } => "evaluated",
+            Event::Told { .. } => "told",
             Event::StepAborted { .. } => "step_aborted",
             Event::EdgeTaken { .. } => "edge_taken",
             Event::Asked(_) => "asked",

@@ -73,6 +73,8 @@ pub struct GenerateRequest {
 pub enum Purpose {
     /// The step itself.
     Step,
+    /// An answer that whoever asks judges: it is asked for in the schema's shape, and comes back as it was said.
+    Judged,
     /// Shortening a long text, one part at a time.
     Summary {
         /// Characters of the whole text.

@@ -142,7 +142,7 @@ impl RunState {
                 self.created_at = record.at;
             }
             Event::RunStarted { .. } => self.status = Status::Running,
-            Event::CancelRequested { .. } | Event::EdgeTaken { .. } | Event::Evaluated { .. } => {}
+            Event::CancelRequested { .. } | Event::EdgeTaken { .. } | Event::Evaluated { .. } | Event::Told { .. } => {}
             Event::RunSuspended { status } => self.status = *status,
             Event::RunFinished { status, error, failed, .. } => {
                 self.status = *status;
@@ -212,6 +212,7 @@ impl RunState {
             | Event::RunStarted { .. }
             | Event::EdgeTaken { .. }
             | Event::Evaluated { .. }
+            | Event::Told { .. }
             | Event::CancelRequested { .. }
             | Event::RunSuspended { .. }
             | Event::RunFinished { .. } => {}

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::request::{GenerateRequest, Generated, Message, Usage};
+use flowloom_core::request::{GenerateRequest, Generated, Message, Purpose, Usage};
 use flowloom_core::{Code, StepError};
 use flowloom_runtime::effects::{Context, Model, Price, Reply};
 
@@ -109,7 +109,7 @@ impl Models {
         let request = schema.instruct(request);
         let mut answer = self.ask(&request, context, &context.key()).await?;
         // A model that wants a tool called has not answered yet.
-        if !answer.tool_calls.is_empty() {
+        if !answer.tool_calls.is_empty() || request.purpose == Purpose::Judged {
             return Ok(answer);
         }
         let complaint = match schema.check(&answer) {

@@ -15,7 +15,8 @@ use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::{
-    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, ScrapeRequest, ScriptRequest, Usage,
+    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, Request, ScrapeRequest,
+    ScriptRequest, Usage,
 };
 use flowloom_core::value::Value;
 
@@ -150,8 +151,18 @@ pub trait Functions: Send + Sync {
     /// Whether `agent` may call `function`; the error says why not.
     fn permit(&self, agent: &str, function: &str) -> Result<(), StepError>;
 
-    /// Calls a function.
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value>;
+    /// Calls a function; what it wants of its run it asks of `below`.
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value>;
+}
+
+/// What a function may have its run do. Each request is a step of its own, recorded below the function's: a function that a
+/// crash caught in flight runs again and gets what it was given before.
+pub trait Substeps: Send + Sync {
+    /// Performs a request, or gives what the record says.
+    fn perform<'a>(&'a self, request: Request) -> Reply<'a, Value>;
+
+    /// Tells whoever watches the run what the function is about.
+    fn tell(&self, name: &'static str, data: Value);
 }
 
 /// Untrusted code, in processes of its own.

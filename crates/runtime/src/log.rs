@@ -135,6 +135,13 @@ impl RunLog {
         }
     }
 
+    /// Adds what a function tells, unless it was told before a crash.
+    pub(crate) fn tell(&self, path: &Path, name: &'static str, data: Value) {
+        if self.take(path, 0, "told").is_none() {
+            self.note(path, 0, Event::Told { name: name.into(), data });
+        }
+    }
+
     fn add(&self, state: &mut State, path: &Path, attempt: u32, event: Event) {
         let seq = state.next_seq;
         state.next_seq += 1;
@@ -300,11 +307,12 @@ impl RunLog {
         if left.is_empty() {
             return None;
         }
-        // A block whose outcome is recorded is not run, so what it asked for is not looked up.
-        let is_block = |event: &Event| matches!(event, Event::StepStarted { kind, .. } if kind == "python");
-        let blocks: HashSet<&str> =
-            state.stored.iter().filter(|record| is_block(&record.event)).map(|record| record.path.as_str()).collect();
-        left.retain(|record| !record.path.ancestors().any(|above| blocks.contains(above)));
+        // A block or function whose outcome is recorded is not run, so what it asked for is not looked up.
+        let asks =
+            |event: &Event| matches!(event, Event::StepStarted { kind, .. } if matches!(&**kind, "python" | "call"));
+        let askers: HashSet<&str> =
+            state.stored.iter().filter(|record| asks(&record.event)).map(|record| record.path.as_str()).collect();
+        left.retain(|record| !record.path.ancestors().any(|above| askers.contains(above)));
         left.into_iter().min_by_key(|record| record.seq).cloned()
     }
 

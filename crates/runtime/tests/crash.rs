@@ -110,6 +110,12 @@ fn outputs(outcome: &Outcome) -> Vec<(String, Option<Value>)> {
     outputs
 }
 
+/// What functions told, in order.
+fn told(outcome: &Outcome) -> Vec<(String, Event)> {
+    let told = outcome.records.iter().filter(|record| matches!(record.event, Event::Told { .. }));
+    told.map(|record| (record.path.to_string(), record.event.clone())).collect()
+}
+
 /// What a run leaves behind.
 fn left(outcome: &Outcome) -> String {
     format!("{:?} {:?} {:?}", outcome.env.vars.map(), outcome.env.threads, outcome.env.transcript)
@@ -136,6 +142,7 @@ fn crash_everywhere(seed: u64, plan: fn() -> Plan) -> usize {
         assert_eq!(outcome.state.status, Status::Succeeded, "seed {seed}, cut {cut}: {:?}", outcome.state.error);
         assert_eq!(outputs(&outcome), outputs(&expected), "seed {seed}, cut {cut}");
         assert_eq!(left(&outcome), left(&expected), "seed {seed}, cut {cut}");
+        assert_eq!(told(&outcome), told(&expected), "seed {seed}, cut {cut}");
         check_sends(&trial, &sent_before, seed, cut);
         check_replay(&trial, &outcome);
         crashes += 1;

@@ -16,7 +16,7 @@ use flowloom_core::request::{CallRequest, GenerateRequest, Generated, ScrapeRequ
 use flowloom_core::template::{Data, Missing, TextRules};
 use flowloom_core::{Code, Map, Status, Value};
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper};
+use flowloom_runtime::effects::{Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper, Substeps};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, Start};
 use flowloom_sandbox::Sandbox;
@@ -80,7 +80,12 @@ impl Functions for Echo {
         Ok(())
     }
 
-    fn call<'a>(&'a self, _request: &'a CallRequest, _context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        _request: &'a CallRequest,
+        _context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         Box::pin(async { Ok(Value::Null) })
     }
 }

@@ -9,7 +9,9 @@ use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::{CallRequest, Capture, GenerateRequest, Generated, Purpose, Role, ScrapeRequest, Usage};
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::{Clock, Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper};
+use flowloom_runtime::effects::{
+    Clock, Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper, Substeps,
+};
 use flowloom_runtime::sim::SimClock;
 
 /// Tokens that a prompt may have when a case does not say.
@@ -257,7 +259,12 @@ impl Functions for World {
         }
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, _context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        _context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         Box::pin(async move {
             let payload = request.payload.to_value();
             let call = [("fn", Value::from(&*request.function)), ("payload", payload.clone())];

@@ -22,7 +22,7 @@ use flowloom_formats::steps::runs::Bounds;
 use flowloom_formats::{compile, present, steps};
 use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Clock as _, Context, Reply};
+use flowloom_runtime::effects::{Clock as _, Context, Reply, Substeps};
 use flowloom_runtime::journal::Journal as _;
 use flowloom_store::{
     Change, DefinitionKey, DefinitionRow, Kind, NewDefinition, NewNotification, Origin, RunFilter, Store,
@@ -183,7 +183,12 @@ impl NativeFunction for BuiltIn {
         EffectClass::AtLeastOnce
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         Box::pin(async move {
             let arguments = request.payload.arguments("workflowId").names_only();
             match self.operation {
@@ -218,7 +223,12 @@ impl NativeFunction for Notify {
         EffectClass::AtLeastOnce
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         Box::pin(async move {
             let arguments = request.payload.arguments("title").names_only();
             let text = |name: &str| arguments.get(name).map(|value| render::text(value, render::Style::Json));
@@ -254,7 +264,12 @@ impl NativeFunction for FileFunction {
         self.effect.unwrap_or(EffectClass::AtLeastOnce)
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         Box::pin(async move {
             let bundle = self.host.bundle_of(&self.file, self.host.bundle.files.clone())?;
             let inputs = input_of(&request.payload);

@@ -9,7 +9,7 @@ use flowloom_core::render;
 use flowloom_core::request::CallRequest;
 use flowloom_core::value::Value;
 use flowloom_formats::{flow, present};
-use flowloom_runtime::effects::{Context, Reply};
+use flowloom_runtime::effects::{Context, Reply, Substeps};
 use flowloom_tools::{FunctionConfig, NativeFunction};
 
 use super::Host;
@@ -34,7 +34,12 @@ impl NativeFunction for FlowFunction {
     }
 
     /// `{text, is_final}`: what the agent is told, and whether that is its answer.
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         Box::pin(async move {
             let found = self.host.bundle.flows.as_ref().and_then(|flows| flows.get(&self.id));
             let Some(flow) = found else {

@@ -11,10 +11,10 @@ use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Resolution};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{CallRequest, GenerateRequest, Generated, PythonReply, Request, Usage};
+use flowloom_core::request::{CallRequest, GenerateRequest, Generated, Purpose, PythonReply, Request, Usage};
 use flowloom_core::value::Value;
 
-use super::host::BlockHost;
+use super::below::Below;
 use super::{Halt, Interpreter, Place};
 use crate::effects::{Boxed, Context, Purse};
 use crate::journal::profile_holder;
@@ -186,15 +186,15 @@ impl Interpreter {
                 let content = effects.scraper.fetch(request, &context).await;
                 content.map(|content| plain(content.into())).map_err(Failure::from)
             }
-            Request::Call(request) => self.call(request, context).await,
+            Request::Call(request) => self.call(request, context, place).await,
             Request::Exchange(request) => {
                 let reply = effects.http.send(request, &context).await;
                 reply.map(|reply| plain(reply.to_value())).map_err(Failure::from)
             }
             Request::Python(request) => {
-                let host = BlockHost::new(self, place, attempt);
-                let reply = effects.code.python(request, &host, &context).await;
-                match host.halted() {
+                let below = Below::new(self, place, attempt);
+                let reply = effects.code.python(request, &below, &context).await;
+                match below.halted() {
                     Some(halt) => Err(Failure::Halt(halt)),
                     None => reply.map(block_outcome).map_err(Failure::from),
                 }
@@ -217,13 +217,17 @@ impl Interpreter {
     }
 
     /// A call of a function. What workflows that it runs spend is booked as this step's.
-    async fn call(&self, request: &CallRequest, mut context: Context) -> Result<Outcome, Failure> {
+    async fn call(&self, request: &CallRequest, mut context: Context, place: &Place) -> Result<Outcome, Failure> {
         let purse = Arc::new(Purse::new(self.ledger.left(&self.limits)));
         context.purse = Some(purse.clone());
-        let output = self.effects.functions.call(request, &context).await;
+        let below = Below::new(self, place, context.attempt);
+        let output = self.effects.functions.call(request, &context, &below).await;
         let usage = purse.used();
         self.ledger.book(usage.as_ref());
-        Ok(Outcome { usage, ..plain(output?) })
+        match below.halted() {
+            Some(halt) => Err(Failure::Halt(halt)),
+            None => Ok(Outcome { usage, ..plain(output?) }),
+        }
     }
 
     async fn kept(&self, holder: &str) -> Result<Outcome, Failure> {
@@ -323,7 +327,7 @@ fn answer(generated: Generated, request: &GenerateRequest) -> Outcome {
         let calls = flowloom_core::json::parse_value(&calls).unwrap_or_default();
         let text = text.map_or(Value::Null, Value::from);
         Some(Value::map([("text", text), ("tool_calls", calls)]))
-    } else if request.schema.is_some() {
+    } else if request.schema.is_some() && request.purpose != Purpose::Judged {
         text.and_then(|text| flowloom_core::json::read_lenient(&text))
     } else {
         text.map(Value::from)

@@ -4,11 +4,11 @@
 //! random number, so following a record gives the same run again.
 
 mod agent;
+mod below;
 mod block;
 mod composite;
 mod effect;
 mod gate;
-mod host;
 mod leaf;
 mod scoped;
 mod script;

@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use flowloom_core::args::Payload;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hasher;
 use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::{
-    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, Role, ScrapeRequest, ScriptRequest,
-    ToolCall, Usage,
+    CallRequest, GenerateOptions, GenerateRequest, Generated, Message, Purpose, PythonReply, PythonRequest, Request,
+    Role, ScrapeRequest, ScriptRequest, ToolCall, Usage,
 };
 use flowloom_core::rich::Rich;
-use flowloom_core::value::Value;
-use flowloom_runtime::effects::{self, Clock, Context, Effects, Functions, Http, Model, Price, Reply, Scraper};
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::effects::{
+    self, Clock, Context, Effects, Functions, Http, Model, Price, Reply, Scraper, Substeps,
+};
 use flowloom_runtime::sim::SimClock;
 
 /// Everything a run of the tests touches.
@@ -133,7 +136,7 @@ impl Functions for World {
         }
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value> {
         Box::pin(async move {
             match &*request.function {
                 "hang" => self.clock.sleep_until(u64::MAX).await,
@@ -150,10 +153,25 @@ impl Functions for World {
                     context.purse.iter().for_each(|purse| purse.book(&usage));
                     Ok(Value::map([("text", Value::from("seen")), ("is_final", true.into())]))
                 }
+                "asks" => asks(below).await,
                 name => Ok(format!("{name}:{}", context.path).into()),
             }
         })
     }
+}
+
+/// A function that has its run do things, and tells of them.
+async fn asks(below: &dyn Substeps) -> Result<Value, StepError> {
+    below.tell("begun", Value::Null);
+    let messages = vec![Message::new(Role::User, "from a function")].into();
+    let (model, options) = ("test:model".to_owned(), GenerateOptions::default());
+    let schema = Some(Value::map([("type", Value::from("object"))]));
+    let asked = GenerateRequest { model, messages, tools: Vec::new(), schema, options, purpose: Purpose::Judged };
+    let said = below.perform(Request::Generate(Box::new(asked))).await?;
+    below.tell("heard", said.clone());
+    let call = CallRequest { function: "inner".into(), payload: Payload::of(Map::new()) };
+    let inner = below.perform(Request::Call(call)).await?;
+    Ok(Value::list(vec![said, inner]))
 }
 
 impl effects::Code for World {

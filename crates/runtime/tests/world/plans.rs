@@ -290,7 +290,7 @@ pub(crate) fn conversations() -> Plan {
         vec![
             memory("all-of-it", MemoryOperation::All),
             memory("profile", MemoryOperation::Profile),
-            step("fan", Kind::Parallel(vec![python("block"), call("beside", "f")])),
+            step("fan", Kind::Parallel(vec![python("block"), call("beside", "f"), call("asker", "asks")])),
             talk(),
             story(),
             call("last", "f"),

@@ -19,7 +19,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::CallRequest;
 use flowloom_core::value::Value;
-use flowloom_runtime::effects::{Context, Functions, Reply};
+use flowloom_runtime::effects::{Context, Functions, Reply, Substeps};
 
 pub use capabilities::Capabilities;
 pub use endpoint::HttpFunction;
@@ -38,7 +38,7 @@ pub trait NativeFunction: Send + Sync {
     }
 
     /// Calls it.
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value>;
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value>;
 }
 
 /// A function that the configuration adds.
@@ -138,9 +138,9 @@ impl Functions for Registry {
         self.capabilities.permit(agent, function)
     }
 
-    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value> {
         match self.configured.get(&*request.function) {
-            Some(FunctionConfig::Native(native)) => native.call(request, context),
+            Some(FunctionConfig::Native(native)) => native.call(request, context, below),
             Some(FunctionConfig::Http(http)) => Box::pin(http.call(&self.client, request, context)),
             None => match (self.tool(&request.function), Builtin::of(&request.function)) {
                 (Some((server, tool)), _) => Box::pin(server.call(tool, &request.payload)),

@@ -10,9 +10,9 @@ use flowloom_core::json::parse_value;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::request::CallRequest;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::{Context, Functions, Reply};
+use flowloom_runtime::effects::{Context, Functions, Reply, Substeps};
 
-use super::{Server, client, context, html, reply, rich};
+use super::{NoSubsteps, Server, client, context, html, reply, rich};
 use crate::functions::{Capabilities, FunctionConfig, HttpFunction, NativeFunction, Registry};
 
 /// A call with plain arguments.
@@ -30,7 +30,7 @@ fn with_prompt(function: &str, vars: &str, prompt: &str) -> CallRequest {
 }
 
 pub(super) async fn call(registry: &Registry, id: &str, arguments: &[(&str, Value)]) -> Result<Value, StepError> {
-    registry.call(&with_values(id, arguments), &context()).await
+    registry.call(&with_values(id, arguments), &context(), &NoSubsteps).await
 }
 
 fn json(text: &str) -> Value {
@@ -46,7 +46,7 @@ async fn web_fetch_gives_markdown_or_text() {
     assert_eq!(fetch(page.url("/")).await.expect("a page"), "# Hi\n\nthere".into());
     assert_eq!(fetch(text.url("/")).await.expect("a text"), "as it is".into());
     let bare = with_prompt("tool::web_fetch", "{}", &format!(" {} ", page.url("/?k=${secret.KEY}")));
-    registry.call(&bare, &context()).await.expect("the prompt is the URL");
+    registry.call(&bare, &context(), &NoSubsteps).await.expect("the prompt is the URL");
     assert!(page.seen()[1].line.contains("?k=s3cret%2F%2B%20%22value "), "{:?}", page.seen()[1]);
 }
 
@@ -114,7 +114,10 @@ async fn secrets_in_arguments() {
          \"body\":{{\"k\":\"${{secret.KEY}}\",\"n\":\"\\u0046LOWLOOMSECRET0X000000\"}}}}",
         server.url("/")
     );
-    let got = registry.call(&with_prompt("tool::http_request", "{}", &prompt), &context()).await.expect("a reply");
+    let got = registry
+        .call(&with_prompt("tool::http_request", "{}", &prompt), &context(), &NoSubsteps)
+        .await
+        .expect("a reply");
     let seen = server.seen().pop().expect("a request");
     assert_eq!(seen.line, "PUT /?q=s3cret%2F%2B%20%22value HTTP/1.1");
     assert_eq!(seen.header("x-key"), Some("Bearer s3cret/+ \"value"));
@@ -126,7 +129,7 @@ async fn secrets_in_arguments() {
     assert_eq!(server.seen().pop().expect("a request").body, "${secret.KEY}");
 
     let missing = with_prompt("tool::web_fetch", "{}", "http://127.0.0.1:1/${secret.NO_SUCH}");
-    assert_eq!(registry.call(&missing, &context()).await.expect_err("unknown").code, Code::SecretUnknown);
+    assert_eq!(registry.call(&missing, &context(), &NoSubsteps).await.expect_err("unknown").code, Code::SecretUnknown);
 }
 
 #[tokio::test]
@@ -159,7 +162,12 @@ async fn an_unknown_function_suggests_a_known_one() {
 struct Echo;
 
 impl NativeFunction for Echo {
-    fn call<'a>(&'a self, request: &'a CallRequest, _context: &'a Context) -> Reply<'a, Value> {
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        _context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
         Box::pin(std::future::ready(Ok(request.payload.to_value())))
     }
 }
@@ -193,7 +201,7 @@ async fn an_endpoint_gets_the_payload_and_gives_the_result() {
         .with_function("my::text", FunctionConfig::Http(endpoint(&text.url("/"))))
         .with_function("my::empty", FunctionConfig::Http(endpoint(&empty.url("/"))));
     let request = with_prompt("my::sum", "{\"a\":1,\"b\":\"x\"}", "add with ${secret.KEY}");
-    assert_eq!(registry.call(&request, &context()).await.expect("a result"), json("{\"sum\":3}"));
+    assert_eq!(registry.call(&request, &context(), &NoSubsteps).await.expect("a result"), json("{\"sum\":3}"));
     let seen = &server.seen()[0];
     assert_eq!(seen.line, "POST /f HTTP/1.1");
     assert_eq!(seen.body, "{\"a\":1,\"b\":\"x\",\"prompt\":\"add with s3cret/+ \\\"value\"}");

@@ -14,7 +14,7 @@ use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::Functions as _;
 
-use super::{client, context, rich};
+use super::{NoSubsteps, client, context, rich};
 use crate::mcp::{McpConfig, McpServer};
 use crate::{Capabilities, Registry};
 
@@ -69,7 +69,7 @@ async fn a_prompt_is_the_argument_that_the_tool_requires() {
     let registry = Registry::new(client(&[])).with_server(server(config()));
     let payload = Payload { prompt: Some(Rich::from("hello")), ..Payload::of(Default::default()) };
     let request = CallRequest { function: "test::echo".into(), payload };
-    assert_eq!(registry.call(&request, &context()).await.expect("it answers"), "hello".into());
+    assert_eq!(registry.call(&request, &context(), &NoSubsteps).await.expect("it answers"), "hello".into());
 }
 
 #[tokio::test]

@@ -15,8 +15,10 @@ use std::sync::{Arc, Mutex};
 
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
+use flowloom_core::request::Request;
 use flowloom_core::rich::Rich;
-use flowloom_runtime::effects::{Context, Deltas};
+use flowloom_core::value::Value;
+use flowloom_runtime::effects::{Context, Deltas, Reply, Substeps};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -150,6 +152,17 @@ struct NoDeltas;
 
 impl Deltas for NoDeltas {
     fn push(&self, _path: &Path, _attempt: u32, _text: &str) {}
+}
+
+/// For functions that ask nothing of their run.
+struct NoSubsteps;
+
+impl Substeps for NoSubsteps {
+    fn perform<'a>(&'a self, _request: Request) -> Reply<'a, Value> {
+        unreachable!("nothing is asked of the run")
+    }
+
+    fn tell(&self, _name: &'static str, _data: Value) {}
 }
 
 fn context() -> Context {
