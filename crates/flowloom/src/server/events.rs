@@ -1,4 +1,5 @@
-//! A run's events as they happen, as server-sent events: what is stored first, then what comes, without a gap.
+//! A run's events as they happen, as server-sent events: what is stored first, then what comes, without a gap. How they
+//! are told is up to a [`Teller`].
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use axum::response::IntoResponse as _;
 use axum::response::sse::{Event as Sse, KeepAlive, Sse as Stream};
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 use flowloom_runtime::publish::{Heard, Signal, Subscription};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
@@ -26,17 +28,33 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Events that are read from the journal at once: what a client that takes nothing costs.
 const PAGE: u32 = 8;
 
+/// Tells a client what happens to a run, in the client's terms.
+pub(crate) trait Teller: Send {
+    /// An event of the journal; it hears each once, in order.
+    fn event(&mut self, record: &Record) -> Vec<Sse>;
+
+    /// Part of a model's answer, as it comes: of which step and attempt, and where in the answer.
+    fn delta(&mut self, _place: (&Path, u32, u64), _text: &str) -> Option<Sse> {
+        None
+    }
+
+    /// The last word, if nothing drives the run any more.
+    fn end(&mut self, _run: RunId, _status: &str) -> Option<Sse> {
+        None
+    }
+}
+
 /// Where a client stands.
 struct Follower {
     server: Arc<Server>,
     run: RunId,
-    /// The last event that was sent.
+    teller: Box<dyn Teller>,
+    /// The last event that was told.
     seq: u64,
     /// What happens in this process from some event on; the journal has what comes before that.
     heard: Option<Subscription>,
     /// Whether the journal may have something that was not sent.
     is_behind: bool,
-    with_text: bool,
     end: End,
     _counted: Arc<()>,
 }
@@ -54,23 +72,46 @@ enum End {
 pub(crate) fn response(server: Arc<Server>, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
     // Heard before anything is read, so that nothing happens between the two.
     let heard = server.live.subscribe(run);
-    heard_from(server, run, seq, with_text, heard)
+    heard_from(server, run, (seq, Box::new(Journal { with_text })), heard)
 }
 
-/// The same for a run that is heard already.
+/// What `teller` makes of a run's events after `seq`. `heard` is what this process hears of the run already.
 pub(crate) fn heard_from(
     server: Arc<Server>,
     run: RunId,
-    seq: u64,
-    with_text: bool,
+    (seq, teller): (u64, Box<dyn Teller>),
     heard: Option<Subscription>,
 ) -> axum::response::Response {
     let counted = server.followers.clone();
-    let follower = Follower { server, run, seq, heard, is_behind: true, with_text, end: End::Open, _counted: counted };
+    let follower = Follower { server, run, teller, seq, heard, is_behind: true, end: End::Open, _counted: counted };
     let batches = stream::unfold(follower, |mut follower| async move { Some((follower.next().await?, follower)) });
     let retry = (seq == 0).then(|| Sse::default().retry(RETRY));
     let events = stream::iter(retry).chain(batches.flat_map(stream::iter)).map(Ok::<_, Infallible>);
     Stream::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
+}
+
+/// Every event as the journal has it.
+pub(crate) struct Journal {
+    /// Whether the text of answers is told as it comes.
+    pub(crate) with_text: bool,
+}
+
+impl Teller for Journal {
+    fn event(&mut self, record: &Record) -> Vec<Sse> {
+        let data = serde_json::to_string(record).ok();
+        let told = |data| Sse::default().id(record.seq.to_string()).event(record.event.name()).data(data);
+        data.map(told).into_iter().collect()
+    }
+
+    fn delta(&mut self, (path, attempt, offset): (&Path, u32, u64), text: &str) -> Option<Sse> {
+        let data = || json!({"path": path, "attempt": attempt, "offset": offset, "text": text});
+        self.with_text.then(|| Sse::default().event("delta").data(data().to_string()))
+    }
+
+    fn end(&mut self, run: RunId, status: &str) -> Option<Sse> {
+        let data = json!({"run_id": run.to_string(), "status": status});
+        Some(Sse::default().event("done").data(data.to_string()))
+    }
 }
 
 impl Follower {
@@ -82,13 +123,13 @@ impl Follower {
                 if !page.is_empty() {
                     return Some(page);
                 }
+                continue;
             }
             match std::mem::replace(&mut self.end, End::Open) {
                 End::Open => {}
                 End::Near(status) => {
                     self.end = End::Sent;
-                    let data = json!({"run_id": self.run.to_string(), "status": status});
-                    return Some(vec![Sse::default().event("done").data(data.to_string())]);
+                    return Some(self.teller.end(self.run, &status).into_iter().collect());
                 }
                 End::Sent => return None,
             }
@@ -98,8 +139,9 @@ impl Follower {
             };
             match heard {
                 Some(Heard::Signal(signal)) => {
-                    if let Some(sent) = self.signal(signal) {
-                        return Some(vec![sent]);
+                    let told = self.signal(signal);
+                    if !told.is_empty() {
+                        return Some(told);
                     }
                 }
                 // Too slow for the live stream. Heard anew, with the text so far; the journal has the events.
@@ -153,29 +195,28 @@ impl Follower {
                 Vec::new()
             }
         };
-        let sent: Vec<Sse> = records.iter().filter(|it| it.seq <= last).filter_map(|it| self.event(it)).collect();
-        self.is_behind = !sent.is_empty();
-        sent
+        let unheard = records.iter().take_while(|record| record.seq <= last);
+        let before = self.seq;
+        let told = unheard.flat_map(|record| self.event(record)).collect();
+        self.is_behind = self.seq > before;
+        told
     }
 
-    fn signal(&mut self, signal: Signal) -> Option<Sse> {
+    fn signal(&mut self, signal: Signal) -> Vec<Sse> {
         match signal {
             Signal::Event(record) => self.event(&record),
-            Signal::Delta { path, attempt, offset, text } if self.with_text => {
-                let data = json!({"path": path, "attempt": attempt, "offset": offset, "text": &*text});
-                Some(Sse::default().event("delta").data(data.to_string()))
+            Signal::Delta { path, attempt, offset, text } => {
+                self.teller.delta((&path, attempt, offset), &text).into_iter().collect()
             }
-            Signal::Delta { .. } => None,
         }
     }
 
-    /// An event, unless it was sent already.
-    fn event(&mut self, record: &Record) -> Option<Sse> {
+    /// An event, unless it was told already.
+    fn event(&mut self, record: &Record) -> Vec<Sse> {
         if record.seq <= self.seq {
-            return None;
+            return Vec::new();
         }
         self.seq = record.seq;
-        let data = serde_json::to_string(record).ok()?;
-        Some(Sse::default().id(record.seq.to_string()).event(record.event.name()).data(data))
+        self.teller.event(record)
     }
 }

@@ -45,7 +45,10 @@ pub(super) async fn answer(
     let Begun { id, ending, heard } = begun;
     if wants_events(headers) {
         return Ok(match heard {
-            Some(heard) => events::heard_from(server.clone(), id, 0, true, Some(heard)),
+            Some(heard) => {
+                let teller = Box::new(events::Journal { with_text: true });
+                events::heard_from(server.clone(), id, (0, teller), Some(heard))
+            }
             None => events::response(server.clone(), id, 0, true),
         });
     }
