@@ -23,7 +23,7 @@ mod wiring;
 pub mod world;
 
 pub use event::Event;
-pub use think::{Draft, think};
+pub use think::{Draft, Stage, think};
 pub use wanted::Wanted;
 pub use world::{Answer, Candidate, Question, Settings, Trial, World};
 

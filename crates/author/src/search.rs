@@ -1,5 +1,6 @@
 //! Stage 2: which of the blocks exist already.
 
+use flowloom_core::block::Thresholds;
 use flowloom_core::error::StepError;
 use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
@@ -45,7 +46,7 @@ impl Searched {
 }
 
 /// Looks for every block in the registry.
-pub async fn search(world: &dyn World, wanted: &[Wanted], threshold: f64) -> Result<Searched, StepError> {
+pub async fn search(world: &dyn World, wanted: &[Wanted], thresholds: &Thresholds) -> Result<Searched, StepError> {
     let message = "looking for blocks that are there already".to_owned();
     world.tell(Event::Stage { stage: STAGE, status: "running", message });
     let mut searched = Searched::default();
@@ -54,9 +55,9 @@ pub async fn search(world: &dyn World, wanted: &[Wanted], threshold: f64) -> Res
         let ids = candidates.iter().filter_map(|found| found.block.get("id").and_then(Value::as_str));
         searched.taken.extend(ids.map(str::to_owned));
         let suggested_id = one.suggested_id.clone();
-        match choose(one, &candidates, threshold).map(|place| &candidates[place]) {
-            Some(chosen) => {
-                let (block, score) = (chosen.block.clone(), chosen.score);
+        match choose(one, &candidates, thresholds) {
+            Some((place, likeness)) => {
+                let (block, score) = (candidates[place].block.clone(), f64::from(likeness));
                 searched.found.push(Found { suggested_id: suggested_id.clone(), block: block.clone() });
                 world.tell(Event::SearchFound { suggested_id, block, score });
             }

@@ -16,6 +16,7 @@ use crate::world::{Settings, World};
 
 /// What is known of a workflow that is being made. Each stage adds to it; going on with a draft does what is left.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Draft {
     /// What is wanted, in words that need no conversation.
     pub intent: String,
@@ -91,52 +92,95 @@ impl Draft {
     }
 }
 
-/// Makes a pipeline of a request, or goes on where a draft was left. If it fails, the draft has what was done until then:
-/// blocks that passed their trials are not lost.
-pub async fn think(world: &dyn World, settings: &Settings, draft: &mut Draft) -> Result<Value, StepError> {
-    if draft.wanted.is_none() {
-        world.tell(Event::Start { intent: draft.intent.clone(), user_id: draft.user_id.clone() });
-    }
-    let mut stage = decompose::STAGE;
-    match stages(world, settings, draft, &mut stage).await {
-        Ok(pipeline) => {
-            world.tell(Event::Complete { pipeline: pipeline.clone(), log: draft.log() });
-            Ok(pipeline)
-        }
-        Err(error) => {
-            let missing_blocks = draft.missing_blocks();
-            world.tell(Event::Error { stage, error: error.clone(), missing_blocks });
-            Err(error)
+/// A stage of making a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Which blocks are needed.
+    Decompose,
+    /// Which of them are there.
+    Search,
+    /// Those that are not are written.
+    Create,
+    /// They become a pipeline.
+    Wire,
+}
+
+impl Stage {
+    /// All of them, in order.
+    pub const ALL: [Stage; 4] = [Stage::Decompose, Stage::Search, Stage::Create, Stage::Wire];
+
+    /// As events call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Decompose => decompose::STAGE,
+            Stage::Search => search::STAGE,
+            Stage::Create => create::STAGE,
+            Stage::Wire => wire::STAGE,
         }
     }
 }
 
-async fn stages(
-    world: &dyn World,
-    settings: &Settings,
-    draft: &mut Draft,
-    stage: &mut &'static str,
-) -> Result<Value, StepError> {
-    let wanted = match &draft.wanted {
-        Some(wanted) => wanted.clone(),
-        None => decompose(world, &draft.intent).await?,
-    };
-    draft.wanted = Some(wanted.clone());
-    *stage = search::STAGE;
-    let searched = match &draft.searched {
-        Some(searched) => searched.clone(),
-        None => search(world, &wanted, settings.threshold).await?,
-    };
-    draft.searched = Some(searched.clone());
-    *stage = create::STAGE;
-    written(world, &searched, draft).await?;
-    *stage = wire::STAGE;
-    let pipeline = match &draft.pipeline {
-        Some(pipeline) => pipeline.clone(),
-        None => wire(world, &draft.intent, &draft.blocks(), &settings.sources).await?,
-    };
-    draft.pipeline = Some(pipeline.clone());
-    Ok(pipeline)
+/// Makes a pipeline of a request, or goes on where a draft was left. If it fails, the draft has what was done until then:
+/// blocks that passed their trials are not lost.
+pub async fn think(world: &dyn World, settings: &Settings, draft: &mut Draft) -> Result<Value, StepError> {
+    for stage in Stage::ALL {
+        draft.advance(stage, world, settings).await?;
+    }
+    Ok(draft.complete(world))
+}
+
+impl Draft {
+    /// Does one stage, unless it is done; those before it are.
+    pub async fn advance(&mut self, stage: Stage, world: &dyn World, settings: &Settings) -> Result<(), StepError> {
+        if stage == Stage::Decompose && self.wanted.is_none() {
+            world.tell(Event::Start { intent: self.intent.clone(), user_id: self.user_id.clone() });
+        }
+        let done = match stage {
+            Stage::Decompose => self.decompose(world).await,
+            Stage::Search => self.search(world, settings).await,
+            Stage::Create => self.create(world).await,
+            Stage::Wire => self.wire(world, settings).await,
+        };
+        if let Err(error) = &done {
+            let missing_blocks = self.missing_blocks();
+            world.tell(Event::Error { stage: stage.name(), error: error.clone(), missing_blocks });
+        }
+        done
+    }
+
+    /// Tells that all stages are done; the pipeline.
+    pub fn complete(&self, world: &dyn World) -> Value {
+        let pipeline = self.pipeline.clone().unwrap_or_default();
+        world.tell(Event::Complete { pipeline: pipeline.clone(), log: self.log() });
+        pipeline
+    }
+
+    async fn decompose(&mut self, world: &dyn World) -> Result<(), StepError> {
+        if self.wanted.is_none() {
+            self.wanted = Some(decompose(world, &self.intent).await?);
+        }
+        Ok(())
+    }
+
+    async fn search(&mut self, world: &dyn World, settings: &Settings) -> Result<(), StepError> {
+        if self.searched.is_none() {
+            let wanted = self.wanted.as_deref().unwrap_or_default();
+            self.searched = Some(search(world, wanted, &settings.thresholds).await?);
+        }
+        Ok(())
+    }
+
+    async fn create(&mut self, world: &dyn World) -> Result<(), StepError> {
+        let searched = self.searched.clone().unwrap_or_default();
+        written(world, &searched, self).await
+    }
+
+    async fn wire(&mut self, world: &dyn World, settings: &Settings) -> Result<(), StepError> {
+        if self.pipeline.is_none() {
+            self.pipeline = Some(wire(world, &self.intent, &self.blocks(), &settings.sources).await?);
+        }
+        Ok(())
+    }
 }
 
 /// Writes the blocks that are missing. Without one of them the pipeline would silently do less than was asked for, so

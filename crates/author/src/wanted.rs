@@ -39,7 +39,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// A block that is said to exist: all that is known of it is its id.
-    fn named(id: String) -> Wanted {
+    pub(crate) fn named(id: String) -> Wanted {
         let description = id.replace('_', " ");
         let (category, execution_type) = ("process".to_owned(), "python".to_owned());
         Wanted { suggested_id: id, description, category, execution_type, ..Wanted::default() }

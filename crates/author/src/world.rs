@@ -1,5 +1,6 @@
 //! What authoring needs of the world.
 
+use flowloom_core::block::Thresholds;
 use flowloom_core::error::StepError;
 use flowloom_core::request::{Message, Role};
 use flowloom_core::value::Value;
@@ -67,8 +68,8 @@ pub struct Answer {
 pub struct Candidate {
     /// Its definition.
     pub block: Value,
-    /// How well it fits by its words; what that means is the registry's, more is better.
-    pub score: f64,
+    /// Cosine of the angle between its embedding and that of what is wanted; `None` if words have to decide.
+    pub similarity: Option<f32>,
 }
 
 /// What came of running a block once.
@@ -83,8 +84,8 @@ pub enum Trial {
 /// What an installation decides.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Score below which a block of the registry is not taken.
-    pub threshold: f64,
+    /// From where on a block of the registry is taken.
+    pub thresholds: Thresholds,
     /// Functions, servers and the like that a pipeline's blocks may use; its files are not looked at.
     pub sources: Sources,
 }

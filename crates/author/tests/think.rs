@@ -6,15 +6,12 @@ use flowloom_author::decompose::decompose;
 use flowloom_author::search::search;
 use flowloom_author::wire::{definition, wire};
 use flowloom_author::{Draft, Settings, think};
+use flowloom_core::block::Thresholds;
 use flowloom_core::code::Code;
 use flowloom_core::value::Value;
 use support::{Scripted, TEXT, kept, needs, value, wires, writes};
 
 const NUMBER: &str = r#"{"type":"object","properties":{"text":{"type":"number"}}}"#;
-
-fn settings() -> Settings {
-    Settings { threshold: 0.5, ..Settings::default() }
-}
 
 fn errors(world: &Scripted, stage: &str) -> Vec<bool> {
     let told = world.told("validation");
@@ -41,7 +38,7 @@ async fn an_invalid_list_goes_back_with_everything_that_is_wrong() {
 async fn an_unusable_list_is_an_error_and_no_empty_success() {
     let world = Scripted::says(vec![r#"{"required_blocks":[]}"#; 5]);
     let mut draft = Draft::new("wish", "u");
-    let error = think(&world, &settings(), &mut draft).await.expect_err("nothing");
+    let error = think(&world, &Settings::default(), &mut draft).await.expect_err("nothing");
     assert_eq!(error.code, Code::AuthoringFailed);
     assert_eq!(world.asked().len(), 4, "three repairs and no more");
     assert_eq!(draft, Draft::new("wish", "u"));
@@ -57,14 +54,14 @@ async fn the_registry_is_asked_for_each_block() {
     let registry = vec![kept("good", TEXT, 0.9), kept("bad", NUMBER, 1.0)];
     let wanted = decompose(&Scripted::says([needs(&["a"])]), "wish").await.expect("a list");
     let world = Scripted { registry, ..Scripted::default() };
-    let searched = search(&world, &wanted, 0.5).await.expect("searched");
+    let searched = search(&world, &wanted, &Thresholds::default()).await.expect("searched");
     assert_eq!(searched.found_ids().collect::<Vec<_>>(), ["good"]);
     assert_eq!(searched.taken, ["good", "bad"]);
     let found = &world.told("search_found")[0];
     for key in ["block_id", "matched_block_id"] {
         assert_eq!(found.get(key), Some(&"good".into()));
     }
-    let missing = search(&world, &wanted, 0.95).await.expect("searched");
+    let missing = search(&world, &wanted, &Thresholds { likeness: 0.95, words: 0.95 }).await.expect("searched");
     assert_eq!(missing.missing_ids().collect::<Vec<_>>(), ["a"], "a clash of types is no match, whatever the score");
     assert_eq!(world.told("search_missing")[0].get("candidates_checked"), Some(&2.into()));
 }
@@ -74,7 +71,7 @@ async fn wiring_goes_back_until_it_passes_and_never_passes_by_being_asked_often(
     let blocks = [kept("a", TEXT, 1.0).block];
     let bad = r#"{"nodes":[{"id":"n1","block_id":"b","inputs":{"text":"{{n2.x}}"}}]}"#.to_owned();
     let world = Scripted::says([bad.clone(), wires(&["a"])]);
-    let pipeline = wire(&world, "wish", &blocks, &settings().sources).await.expect("at last");
+    let pipeline = wire(&world, "wish", &blocks, &Settings::default().sources).await.expect("at last");
     assert_eq!(pipeline.get("id"), Some(&"pipeline_p".into()));
     let wishes = world.wishes();
     assert!(wishes[0].contains("===== data: the blocks =====") && !wishes[0].contains("rror"));
@@ -82,7 +79,7 @@ async fn wiring_goes_back_until_it_passes_and_never_passes_by_being_asked_often(
     assert_eq!(errors(&world, "wire"), [true, false]);
 
     let world = Scripted::says(vec![bad; 5]);
-    let error = wire(&world, "wish", &blocks, &settings().sources).await.expect_err("never");
+    let error = wire(&world, "wish", &blocks, &Settings::default().sources).await.expect_err("never");
     assert_eq!((error.code, world.asked().len()), (Code::AuthoringFailed, 4));
     assert!(world.told("stage_result").is_empty());
 }
@@ -92,7 +89,7 @@ async fn what_was_found_is_not_written_and_the_catalogue_has_no_source() {
     let registry = vec![kept("a", TEXT, 1.0)];
     let world = Scripted { registry, ..Scripted::says([needs(&["x", "y"]), wires(&["a"])]) };
     let mut draft = Draft::new("wish", "u");
-    let pipeline = think(&world, &settings(), &mut draft).await.expect("a pipeline");
+    let pipeline = think(&world, &Settings::default(), &mut draft).await.expect("a pipeline");
     assert_eq!(draft.blocks().len(), 1, "a block that serves twice is one block");
     assert!(!world.wishes()[1].contains("source_code"));
     let complete = &world.told("complete")[0];
@@ -112,7 +109,7 @@ async fn without_one_of_its_blocks_there_is_no_pipeline() {
     answers.extend([writes("upper"), wires(&["b"])]);
     let world = Scripted::says(answers);
     let mut draft = Draft::new("wish", "u");
-    let error = think(&world, &settings(), &mut draft).await.expect_err("a is missing");
+    let error = think(&world, &Settings::default(), &mut draft).await.expect_err("a is missing");
     assert!(error.code == Code::AuthoringFailed && error.message.contains("a ("), "{error}");
     assert_eq!(draft.missing_blocks(), ["a"]);
     assert_eq!(draft.blocks().len(), 1, "the one that passed is kept");
@@ -128,7 +125,7 @@ async fn a_new_block_never_takes_the_place_of_another() {
     let answers = [needs(&["a", "web_scrape"]), writes("upper"), writes("upper"), wires(&["a_2", "web_scrape_2"])];
     let world = Scripted { registry, ..Scripted::says(answers) };
     let mut draft = Draft::new("wish", "u");
-    think(&world, &settings(), &mut draft).await.expect("a pipeline");
+    think(&world, &Settings::default(), &mut draft).await.expect("a pipeline");
     let created: Vec<_> =
         world.told("block_created").iter().filter_map(|event| event.get("block_id").cloned()).collect();
     assert_eq!(created, ["a_2".into(), Value::from("web_scrape_2")]);
@@ -139,24 +136,24 @@ async fn a_new_block_never_takes_the_place_of_another() {
 async fn a_draft_goes_on_where_it_was_left() {
     let answers = || vec![needs(&["a", "b"]), writes("upper"), writes("wrong"), writes("upper"), wires(&["a", "b"])];
     let mut whole = Draft::new("wish", "u");
-    think(&Scripted::says(answers()), &settings(), &mut whole).await.expect("a pipeline");
+    think(&Scripted::says(answers()), &Settings::default(), &mut whole).await.expect("a pipeline");
     for end in 0..answers().len() {
         let mut draft = Draft::new("wish", "u");
         let first = Scripted::says(answers().into_iter().take(end));
-        think(&first, &settings(), &mut draft).await.expect_err("interrupted");
+        think(&first, &Settings::default(), &mut draft).await.expect_err("interrupted");
         assert_eq!(first.names().last(), Some(&"error"));
         let text = serde_json::to_string(&draft).expect("JSON");
         let mut draft: Draft = serde_json::from_str(&text).expect("a draft");
         // A block that was being written is begun anew.
         let left = if end == 3 { 2 } else { end };
         let second = Scripted::says(answers().into_iter().skip(left));
-        let pipeline = think(&second, &settings(), &mut draft).await.expect("a pipeline");
+        let pipeline = think(&second, &Settings::default(), &mut draft).await.expect("a pipeline");
         assert_eq!(Some(pipeline), draft.pipeline);
         assert_eq!(draft, whole, "left before answer {end}");
         assert_eq!(second.names().contains(&"start"), end == 0);
     }
     let done = Scripted::default();
-    assert_eq!(think(&done, &settings(), &mut whole.clone()).await.ok(), whole.pipeline);
+    assert_eq!(think(&done, &Settings::default(), &mut whole.clone()).await.ok(), whole.pipeline);
     assert_eq!(done.names(), ["complete"], "nothing is left to do");
 }
 

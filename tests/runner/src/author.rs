@@ -23,8 +23,8 @@ use flowloom_runtime::effects::{Context, Deltas, Host, Reply};
 
 use crate::expectation::Judge;
 
-/// Score of what the search of a case finds; it knows no degrees.
-const FOUND: f64 = 1.0;
+/// Likeness of what the search of a case finds; it knows no degrees.
+const FOUND: f32 = 1.0;
 /// Blocks that a search gives at most.
 const MOST_FOUND: usize = 5;
 
@@ -104,7 +104,7 @@ pub(crate) fn judge_think(case: &Value, expectation: &Map, judge: &mut Judge) {
     let text = |key: &str| case.get("input").and_then(|input| input.get(key)).and_then(Value::as_str);
     let mut draft = Draft::new(text("intent").unwrap_or_default(), text("user_id").unwrap_or("u1"));
     let world = Scripted::new(case.get("script"), case.get("definition").and_then(|given| given.get("registry")));
-    let settings = Settings { threshold: FOUND, ..Settings::default() };
+    let settings = Settings::default();
     // What becomes of it is told by the events; the caller of the origin's stream sees nothing else either.
     let _ = crate::block_on(think(&world, &settings, &mut draft));
     let events = world.events.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +206,8 @@ impl World for Scripted {
 
     fn find<'a>(&'a self, wanted: &'a Wanted) -> Reply<'a, Vec<Candidate>> {
         let found = self.registry.iter().filter(|block| Scripted::is_found(block, &wanted.description));
-        let found = found.take(MOST_FOUND).map(|block| Candidate { block: block.clone(), score: FOUND }).collect();
+        let found =
+            found.take(MOST_FOUND).map(|block| Candidate { block: block.clone(), similarity: Some(FOUND) }).collect();
         Box::pin(async move { Ok(found) })
     }
 

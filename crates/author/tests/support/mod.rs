@@ -131,11 +131,11 @@ pub(crate) fn wires(ids: &[&str]) -> String {
 }
 
 /// A block of the registry.
-pub(crate) fn kept(id: &str, output: &str, score: f64) -> Candidate {
+pub(crate) fn kept(id: &str, output: &str, similarity: f32) -> Candidate {
     let block = value(&format!(
         r#"{{"id":"{id}","name":"Kept","description":"Kept","source_code":"upper","input_schema":{TEXT},"output_schema":{output}}}"#
     ));
-    Candidate { block, score }
+    Candidate { block, similarity: Some(similarity) }
 }
 
 /// What an order for the block `shout` is.

@@ -62,7 +62,11 @@ pub fn fit(wanted: &Card, block: &Card, similarity: Option<f32>, thresholds: &Th
     if let Some(name) = unpaired(required(&wanted.inputs), properties(&block.inputs), &block.inputs) {
         return Fit::TakesNo(name.to_owned());
     }
-    if let Some(name) = unpaired(properties(&wanted.outputs), properties(&block.outputs), &block.outputs) {
+    // Every block gives something: one that names no output says nothing about it.
+    let says_outputs = properties(&block.outputs).next().is_some();
+    if says_outputs
+        && let Some(name) = unpaired(properties(&wanted.outputs), properties(&block.outputs), &block.outputs)
+    {
         return Fit::GivesNo(name.to_owned());
     }
     let shared = share(&words(&wanted.words()), &words(&block.words()));
@@ -206,6 +210,10 @@ mod tests {
         let three = r#"{"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "string"}}"#;
         assert_eq!(fits(card("", three, SENT)), Fit::TakesNo("c".into()));
         assert_eq!(fits(card("", TEXT, r#"{"id": {"type": "string"}}"#)), Fit::GivesNo("id".into()));
+        assert!(
+            decide(&card("", TEXT, SENT), &card("python", TEXT, "{}")).is_found(),
+            "it says nothing of what it gives"
+        );
     }
 
     #[test]
