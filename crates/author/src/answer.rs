@@ -37,24 +37,8 @@ pub(crate) async fn ask_until<T>(
     question: Question,
     read: impl Fn(&str) -> Result<T, Vec<String>>,
 ) -> Result<T, StepError> {
-    let mut dialogue = Dialogue::new(question);
-    loop {
-        let said = ask(world, &dialogue.question).await?;
-        let problems = match &said {
-            Ok(text) => match read(text) {
-                Ok(value) => return Ok(value),
-                Err(problems) => problems,
-            },
-            Err(why) => vec![why.clone()],
-        };
-        let error = problems.join("; ");
-        world.tell(Event::Validation { stage, error: Some(error.clone()) });
-        dialogue.failed(said.ok().as_deref(), problems);
-        if dialogue.failures() > REPAIRS {
-            let message = format!("{stage}: no answer of {} could be used; of the last: {error}", dialogue.failures());
-            return Err(StepError::new(Code::AuthoringFailed, message));
-        }
-    }
+    let (_, value) = Dialogue::new(question).next(world, stage, read).await?;
+    Ok(value)
 }
 
 /// A question, and what was wrong with the answers so far.
@@ -74,6 +58,43 @@ impl Dialogue {
     /// Answers that could not be used.
     pub(crate) fn failures(&self) -> usize {
         self.problems.len()
+    }
+
+    /// The next answer that `read` can use, with its text.
+    pub(crate) async fn next<T>(
+        &mut self,
+        world: &dyn World,
+        stage: &'static str,
+        read: impl Fn(&str) -> Result<T, Vec<String>>,
+    ) -> Result<(String, T), StepError> {
+        loop {
+            let (said, problems) = match ask(world, &self.question).await? {
+                Ok(text) => match read(&text) {
+                    Ok(value) => return Ok((text, value)),
+                    Err(problems) => (Some(text), problems),
+                },
+                Err(why) => (None, vec![why]),
+            };
+            self.refuse(world, stage, said.as_deref(), problems)?;
+        }
+    }
+
+    /// Tells what is wrong with an answer, which is then asked for again; an error if that was done often enough.
+    pub(crate) fn refuse(
+        &mut self,
+        world: &dyn World,
+        stage: &'static str,
+        said: Option<&str>,
+        problems: Vec<String>,
+    ) -> Result<(), StepError> {
+        let error = problems.join("; ");
+        world.tell(Event::Validation { stage, error: Some(error.clone()) });
+        self.failed(said, problems);
+        if self.failures() > REPAIRS {
+            let message = format!("{stage}: no answer of {} could be used; of the last: {error}", self.failures());
+            return Err(StepError::new(Code::AuthoringFailed, message));
+        }
+        Ok(())
     }
 
     /// The next question shows the last answer, and all that was wrong with it and with those before it.

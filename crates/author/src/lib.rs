@@ -2,7 +2,8 @@
 //!
 //! [`clarify`] asks until the request is clear; [`think`] then runs the stages decompose, search, create and wire. Each
 //! stage is a function of what it is given, and all it does to the world goes through [`World`]: no clock, no
-//! randomness, no storage. Saving what was made, and running it, is the caller's.
+//! randomness, no storage. [`rehearse`] tries blocks and pipelines for an implementation of it. Saving what was made, and
+//! running it, is the caller's.
 #![warn(missing_docs)]
 
 mod answer;
@@ -13,6 +14,7 @@ pub mod create;
 pub mod decompose;
 pub mod event;
 mod marked;
+pub mod rehearse;
 mod sample;
 pub mod search;
 pub mod think;
@@ -23,6 +25,7 @@ mod wiring;
 pub mod world;
 
 pub use event::Event;
+pub use rehearse::{Rehearsal, Rehearser};
 pub use think::{Draft, Stage, think};
 pub use wanted::Wanted;
 pub use world::{Answer, Candidate, Question, Settings, Trial, World};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::create::{self, Made, Order, create, free_id};
 use crate::decompose::{self, decompose};
 use crate::event::{Event, names};
+use crate::rehearse::Rehearsal;
 use crate::search::{self, Searched, search};
 use crate::wanted::Wanted;
 use crate::wire::{self, wire};
@@ -28,8 +29,11 @@ pub struct Draft {
     pub searched: Option<Searched>,
     /// What came of those that were not, in their order.
     pub made: Vec<Made>,
-    /// The pipeline; there is none that did not pass its check.
+    /// The pipeline; there is none that did not pass its check and its rehearsal.
     pub pipeline: Option<Value>,
+    /// What came of trying it.
+    #[serde(default)]
+    pub tried: Option<Rehearsal>,
 }
 
 impl Draft {
@@ -177,7 +181,8 @@ impl Draft {
 
     async fn wire(&mut self, world: &dyn World, settings: &Settings) -> Result<(), StepError> {
         if self.pipeline.is_none() {
-            self.pipeline = Some(wire(world, &self.intent, &self.blocks(), &settings.sources).await?);
+            let wired = wire(world, &self.intent, &self.blocks(), &settings.sources).await?;
+            (self.pipeline, self.tried) = (Some(wired.pipeline), Some(wired.tried));
         }
         Ok(())
     }

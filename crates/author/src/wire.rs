@@ -1,13 +1,15 @@
-//! Stage 4: the blocks become a pipeline that passes its check.
+//! Stage 4: the blocks become a pipeline that passes its check and its rehearsal.
 
 use flowloom_core::error::StepError;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::Sources;
+use serde::{Deserialize, Serialize};
 
-use crate::answer::ask_until;
+use crate::answer::Dialogue;
 use crate::event::Event;
 use crate::marked::marked;
+use crate::rehearse::Rehearsal;
 use crate::wiring;
 use crate::world::{Question, World};
 
@@ -20,18 +22,39 @@ const SCHEMA: &str = include_str!("prompts/wire.schema.json");
 /// Keys of a block that help to connect it; what is in it is nobody's business here.
 const TOLD: [&str; 7] = ["id", "name", "description", "input_schema", "output_schema", "use_when", "tags"];
 
-/// Connects blocks to a pipeline. What does not pass the check goes back with all that it says.
-pub async fn wire(world: &dyn World, intent: &str, blocks: &[Value], sources: &Sources) -> Result<Value, StepError> {
+/// A pipeline, and what came of trying it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wired {
+    /// The pipeline.
+    pub pipeline: Value,
+    /// Its rehearsal, in which nothing was the pipeline's fault.
+    pub tried: Rehearsal,
+}
+
+/// Connects blocks to a pipeline. What does not pass the check, or fails when it is tried, goes back with all that is
+/// wrong.
+pub async fn wire(world: &dyn World, intent: &str, blocks: &[Value], sources: &Sources) -> Result<Wired, StepError> {
     let message = "connecting the blocks".to_owned();
     world.tell(Event::Stage { stage: STAGE, status: "running", message });
     let catalogue = Value::list(blocks.iter().map(in_catalogue).collect());
     let offered = marked("the blocks", &render::json(&catalogue));
     let question = Question::new(STAGE, SYSTEM, format!("The wish:\n{intent}\n\n{offered}"), Some(SCHEMA));
-    let pipeline = ask_until(world, STAGE, question, |said| wiring::read(said, intent, blocks, sources)).await?;
+    let mut dialogue = Dialogue::new(question);
+    let wired = loop {
+        let read = |said: &str| wiring::read(said, intent, blocks, sources);
+        let (said, pipeline) = dialogue.next(world, STAGE, read).await?;
+        let tried = world.rehearse(&pipeline, blocks).await?;
+        let faults = tried.faults();
+        if faults.is_empty() {
+            break Wired { pipeline, tried };
+        }
+        dialogue.refuse(world, STAGE, Some(&said), faults)?;
+    };
     world.tell(Event::Validation { stage: STAGE, error: None });
-    let details = Map::from_iter([("pipeline_json".into(), pipeline.clone())]);
+    let details = [("pipeline_json", wired.pipeline.clone()), ("tried", wired.tried.to_value())];
+    let details = details.into_iter().map(|(key, value)| (key.into(), value)).collect();
     world.tell(Event::StageResult { stage: STAGE, status: "done", details });
-    Ok(pipeline)
+    Ok(wired)
 }
 
 /// A pipeline and the blocks that it uses as one definition, which runs by itself.

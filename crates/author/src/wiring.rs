@@ -6,7 +6,7 @@ use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::template::{Part, Segment};
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::{Sources, compile, pipeline::template};
+use flowloom_formats::{Compiled, Sources, compile, pipeline::template};
 
 use crate::answer::{object, text_of};
 use crate::wanted::bad_id;
@@ -34,7 +34,7 @@ pub(crate) fn read(said: &str, intent: &str, blocks: &[Value], sources: &Sources
     let mut problems: Vec<String> = text(&pipeline, "id").and_then(bad_id).into_iter().collect();
     problems.extend(unknown_blocks(&pipeline, blocks));
     problems.extend(references(&pipeline, intent, blocks));
-    let found = checked(&pipeline, blocks, sources);
+    let found = compiled(&definition(&pipeline, blocks), sources).diagnostics;
     let is_refused = found.iter().any(|found| found.is_error() || found.code == Code::UnknownField);
     if problems.is_empty() && !is_refused {
         return Ok(pipeline);
@@ -71,10 +71,11 @@ fn node(node: &Value) -> Value {
     node.into()
 }
 
-fn checked(pipeline: &Value, blocks: &[Value], sources: &Sources) -> Vec<Diagnostic> {
-    let files = [(FILE.to_owned(), render::json(&definition(pipeline, blocks)).into_bytes())].into();
+/// A definition as the engine reads it.
+pub(crate) fn compiled(definition: &Value, sources: &Sources) -> Compiled {
+    let files = [(FILE.to_owned(), render::json(definition).into_bytes())].into();
     let sources = Sources { files, source_bytes: MOST_BYTES, ..sources.clone() };
-    compile(FILE, &sources, Some(Format::Pipeline)).diagnostics
+    compile(FILE, &sources, Some(Format::Pipeline))
 }
 
 fn told(found: Diagnostic) -> String {

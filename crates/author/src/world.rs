@@ -9,6 +9,7 @@ use flowloom_runtime::effects::Reply;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
+use crate::rehearse::Rehearsal;
 use crate::wanted::Wanted;
 
 /// The world of one authoring. An error of it is one of the world (no provider, no sandbox): the stage stops, and
@@ -21,8 +22,14 @@ pub trait World: Send + Sync {
     /// Blocks of the registry that may be what is wanted, best first.
     fn find<'a>(&'a self, wanted: &'a Wanted) -> Reply<'a, Vec<Candidate>>;
 
-    /// Runs a block once in the sandbox, without the network, the user's memory or secrets.
+    /// Runs a block once in the sandbox, without the network, the user's memory or secrets: what
+    /// [`Rehearser::attempt`](crate::rehearse::Rehearser::attempt) does.
     fn attempt<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> Reply<'a, Trial>;
+
+    /// Tries a pipeline that passes its check, with prompts and functions played: what
+    /// [`Rehearser::rehearse`](crate::rehearse::Rehearser::rehearse) does with its
+    /// [`definition`](crate::wire::definition).
+    fn rehearse<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> Reply<'a, Rehearsal>;
 
     /// Hears what happens, as it happens.
     fn tell(&self, event: Event);

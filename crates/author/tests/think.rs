@@ -5,9 +5,10 @@ mod support;
 use flowloom_author::decompose::decompose;
 use flowloom_author::search::search;
 use flowloom_author::wire::{definition, wire};
-use flowloom_author::{Draft, Settings, think};
+use flowloom_author::{Draft, Rehearsal, Settings, think};
 use flowloom_core::block::Thresholds;
 use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
 use support::{Scripted, TEXT, kept, needs, value, wires, writes};
 
@@ -71,8 +72,8 @@ async fn wiring_goes_back_until_it_passes_and_never_passes_by_being_asked_often(
     let blocks = [kept("a", TEXT, 1.0).block];
     let bad = r#"{"nodes":[{"id":"n1","block_id":"b","inputs":{"text":"{{n2.x}}"}}]}"#.to_owned();
     let world = Scripted::says([bad.clone(), wires(&["a"])]);
-    let pipeline = wire(&world, "wish", &blocks, &Settings::default().sources).await.expect("at last");
-    assert_eq!(pipeline.get("id"), Some(&"pipeline_p".into()));
+    let wired = wire(&world, "wish", &blocks, &Settings::default().sources).await.expect("at last");
+    assert_eq!(wired.pipeline.get("id"), Some(&"pipeline_p".into()));
     let wishes = world.wishes();
     assert!(wishes[0].contains("===== data: the blocks =====") && !wishes[0].contains("rror"));
     assert!(wishes[1].contains("\"b\" is none of the blocks") && wishes[1].contains("n2"), "{}", wishes[1]);
@@ -82,6 +83,35 @@ async fn wiring_goes_back_until_it_passes_and_never_passes_by_being_asked_often(
     let error = wire(&world, "wish", &blocks, &Settings::default().sources).await.expect_err("never");
     assert_eq!((error.code, world.asked().len()), (Code::AuthoringFailed, 4));
     assert!(world.told("stage_result").is_empty());
+}
+
+fn rehearsed(node: &str) -> Rehearsal {
+    serde_json::from_str(&format!(r#"{{"nodes":[{node}],"notifications":[],"memory":[],"usage":{{}}}}"#)).expect("one")
+}
+
+#[tokio::test]
+async fn a_pipeline_that_fails_when_it_is_tried_goes_back() {
+    let fails = r#"{"node_id":"n1","block_id":"a","status":"failed","inputs":{"text":"x"},"error":{"code":"FL1052","message":"KeyError: 'y'"}}"#;
+    let excused = fails.replace("\"status\"", "\"excuse\":\"played\",\"status\"");
+    let blocks = [kept("a", TEXT, 1.0).block];
+    let world = Scripted::says([wires(&["a"]), wires(&["a"])]);
+    world.rehearsals.lock().expect("lock").extend([Ok(rehearsed(fails)), Ok(rehearsed(&excused))]);
+    let wired = wire(&world, "wish", &blocks, &Settings::default().sources).await.expect("at last");
+    assert_eq!(wired.tried, rehearsed(&excused), "a failure that says nothing about the pipeline does not hold it up");
+    let wishes = world.wishes();
+    assert!(wishes[1].contains("the node n1 (block a) fails: KeyError: 'y'; it was given {\"text\":\"x\"}"));
+    assert_eq!(errors(&world, "wire"), [true, false]);
+    assert_eq!(world.told("stage_result")[0].get("tried"), Some(&wired.tried.to_value()));
+
+    let world = Scripted::says(vec![wires(&["a"]); 5]);
+    world.rehearsals.lock().expect("lock").extend((0..5).map(|_| Ok(rehearsed(fails))));
+    let error = wire(&world, "wish", &blocks, &Settings::default().sources).await.expect_err("never");
+    assert_eq!((error.code, world.asked().len()), (Code::AuthoringFailed, 4));
+
+    let world = Scripted::says([wires(&["a"])]);
+    world.rehearsals.lock().expect("lock").push_back(Err(StepError::new(Code::NoSandbox, "there is none")));
+    let error = wire(&world, "wish", &blocks, &Settings::default().sources).await.expect_err("no sandbox");
+    assert_eq!((error.code, world.asked().len()), (Code::NoSandbox, 1), "nobody is asked to repair the world");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Cases of authoring: clarifying conversations, and the stages from a request to a pipeline. Blocks are tried in the real
-//! sandbox.
+//! Cases of authoring: clarifying conversations, and the stages from a request to a pipeline. Blocks and pipelines are
+//! tried in the real sandbox.
 //!
 //! Where we differ from the origin on purpose, the cases say so in `ours`: a list of blocks that cannot be used is an
 //! error; the wiring is checked, and goes back until it passes; a block is run again after each repair, its outputs are
@@ -8,20 +8,21 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_author::clarify::{Clarified, Conversation, Said, Speaker, clarify};
-use flowloom_author::{Answer, Candidate, Draft, Event, Question, Settings, Trial, Wanted, World, think};
-use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpReply, HttpRequest};
-use flowloom_core::id::RunId;
-use flowloom_core::json::read_lenient;
-use flowloom_core::path::Path;
-use flowloom_core::plan::EffectClass;
-use flowloom_core::render::{self, Style};
-use flowloom_core::request::{Generated, Message, PythonRequest, Role};
+use flowloom_author::rehearse::{Given, Prompts};
+use flowloom_author::wire::definition;
+use flowloom_author::{
+    Answer, Candidate, Draft, Event, Question, Rehearsal, Rehearser, Settings, Trial, Wanted, World, think,
+};
+use flowloom_core::limits::Limits;
+use flowloom_core::render;
+use flowloom_core::request::Role;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::{Context, Deltas, Host, Reply};
+use flowloom_formats::Sources;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Reply;
 
 use crate::expectation::Judge;
+use crate::pipeline::Answers;
 
 /// Likeness of what the search of a case finds; it knows no degrees.
 const FOUND: f32 = 1.0;
@@ -156,20 +157,17 @@ fn mentions_error(question: &Question) -> Value {
 
 /// Answers in the order of calls, a registry, and the sandbox.
 struct Scripted {
-    script: Vec<Value>,
+    answers: Arc<Answers>,
     registry: Vec<Value>,
-    used: Mutex<usize>,
     asked: Mutex<Vec<Question>>,
     events: Mutex<Vec<Event>>,
 }
 
 impl Scripted {
     fn new(script: Option<&Value>, registry: Option<&Value>) -> Scripted {
-        let list = |value: Option<&Value>| value.and_then(Value::as_list).unwrap_or_default().to_vec();
         Scripted {
-            script: list(script),
-            registry: list(registry),
-            used: Mutex::default(),
+            answers: Arc::new(Answers::new(script)),
+            registry: registry.and_then(Value::as_list).unwrap_or_default().to_vec(),
             asked: Mutex::default(),
             events: Mutex::default(),
         }
@@ -179,14 +177,6 @@ impl Scripted {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn next(&self) -> Result<String, StepError> {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = self.script.get(*used);
-        *used += 1;
-        let answer = answer.ok_or_else(|| StepError::new(Code::ScriptExhausted, "there is no further answer"))?;
-        Ok(render::text(answer, Style::Json))
-    }
-
     /// Whether the query stands in a block's id, name, description or tags.
     fn is_found(block: &Value, query: &str) -> bool {
         let texts = ["id", "name", "description"].into_iter().filter_map(|key| block.get(key));
@@ -194,13 +184,24 @@ impl Scripted {
         let mut words = texts.chain(tags).filter_map(Value::as_str);
         words.any(|text| text.to_lowercase().contains(&query.to_lowercase()))
     }
+
+    fn rehearser(&self) -> Rehearser {
+        Rehearser {
+            model: self.answers.clone(),
+            code: crate::code(),
+            clock: Arc::new(SystemClock),
+            sources: Sources::default(),
+            limits: Limits::default(),
+            owner: "u1".to_owned(),
+        }
+    }
 }
 
 impl World for Scripted {
     fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Answer> {
         Box::pin(async move {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question.clone());
-            Ok(Answer { text: self.next()?, elapsed: 0.0 })
+            Ok(Answer { text: self.answers.next()?, elapsed: 0.0 })
         })
     }
 
@@ -212,57 +213,15 @@ impl World for Scripted {
     }
 
     fn attempt<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> Reply<'a, Trial> {
-        Box::pin(async move {
-            let Some(source) = block.get("source_code").and_then(Value::as_str) else {
-                return Ok(Trial::Gave(read_lenient(&self.next()?).unwrap_or_default()));
-            };
-            let request = PythonRequest {
-                source: source.into(),
-                inputs: inputs.clone(),
-                user: Map::new().into(),
-                memory: Map::new().into(),
-                class: EffectClass::AtLeastOnce,
-            };
-            match crate::code().python(&request, self, &context()).await {
-                Ok(reply) => Ok(Trial::Gave(reply.output)),
-                Err(error) if error.code == Code::NoSandbox => Err(error),
-                Err(error) => Ok(Trial::Failed(error)),
-            }
-        })
+        Box::pin(async move { Ok(self.rehearser().attempt(block, inputs).await?.into_trial()) })
+    }
+
+    fn rehearse<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> Reply<'a, Rehearsal> {
+        let given = Given { prompts: Prompts::Played, ..Given::default() };
+        Box::pin(async move { self.rehearser().rehearse(&definition(pipeline, blocks), &given).await })
     }
 
     fn tell(&self, event: Event) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
-    }
-}
-
-/// What a block may ask for while it is tried: the model, and nothing of the network.
-impl Host for Scripted {
-    fn http<'a>(&'a self, request: HttpRequest) -> Reply<'a, HttpReply> {
-        let message = format!("there is no network during a trial: {}", request.url.names_only());
-        Box::pin(async move { Err(StepError::new(Code::EgressDenied, message)) })
-    }
-
-    fn generate<'a>(&'a self, _messages: Vec<Message>) -> Reply<'a, Generated> {
-        Box::pin(async move { Ok(Generated { text: Some(self.next()?), ..Generated::default() }) })
-    }
-}
-
-struct NoDeltas;
-
-impl Deltas for NoDeltas {
-    fn push(&self, _path: &Path, _attempt: u32, _text: &str) {}
-}
-
-fn context() -> Context {
-    Context {
-        run: RunId::new(0, [2; 10]),
-        path: Path::root(),
-        attempt: 1,
-        owner: "u1".into(),
-        agent: None,
-        depth: 0,
-        purse: None,
-        deltas: Arc::new(NoDeltas),
     }
 }

@@ -159,7 +159,7 @@ fn run(case: &Value, plan: Arc<Plan>) -> Result<Ran, String> {
         let owner = case.get("input").and_then(|input| input.get("user_id")?.as_str()).unwrap_or("user").to_owned();
         let journal = Arc::new(MemoryJournal::new());
         remember(&journal, case, &owner).await.map_err(|error| error.to_string())?;
-        let answers = Arc::new(Answers::new(case));
+        let answers = Arc::new(Answers::new(case.get("script")));
         let world = World::new(case);
         let effects = Effects {
             model: answers.clone(),
@@ -186,8 +186,7 @@ fn run(case: &Value, plan: Arc<Plan>) -> Result<Ran, String> {
         };
         let outcome = engine.start(start).map_err(|error| error.to_string())?.drive().await;
         let memory = journal.memories(&owner).await.map_err(|error| error.to_string())?.into();
-        let calls = *answers.used.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Ran { plan, outcome, memory, calls })
+        Ok(Ran { plan, outcome, memory, calls: answers.calls() })
     })
 }
 
@@ -228,20 +227,23 @@ fn earlier() -> RunCreated {
 }
 
 /// Model answers in the order of calls.
-struct Answers {
+pub(crate) struct Answers {
     script: Vec<Value>,
     used: Mutex<usize>,
 }
 
 impl Answers {
-    fn new(case: &Value) -> Answers {
-        let script = case.get("script").and_then(Value::as_list).unwrap_or_default().to_vec();
+    pub(crate) fn new(script: Option<&Value>) -> Answers {
+        let script = script.and_then(Value::as_list).unwrap_or_default().to_vec();
         Answers { script, used: Mutex::new(0) }
     }
-}
 
-impl Answers {
-    fn next(&self) -> Result<String, StepError> {
+    /// How often there was something to answer.
+    fn calls(&self) -> usize {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn next(&self) -> Result<String, StepError> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = self.script.get(*used);
         *used += 1;

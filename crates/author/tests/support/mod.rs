@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use flowloom_author::{Answer, Candidate, Event, Question, Trial, Wanted, World};
+use flowloom_author::{Answer, Candidate, Event, Question, Rehearsal, Trial, Wanted, World};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
@@ -19,6 +19,8 @@ pub(crate) struct Scripted {
     pub(crate) registry: Vec<Candidate>,
     /// Whether the sandbox is missing.
     pub(crate) has_no_sandbox: bool,
+    /// What rehearsals come to, in order.
+    pub(crate) rehearsals: Mutex<VecDeque<Result<Rehearsal, StepError>>>,
     pub(crate) questions: Mutex<Vec<Question>>,
     pub(crate) events: Mutex<Vec<Event>>,
     /// The source or prompt of each trial, and its inputs.
@@ -98,6 +100,12 @@ impl World for Scripted {
             self.trials.lock().expect("lock").push((source, inputs.clone()));
             Ok(trial)
         })
+    }
+
+    /// Says what was written down for it; a pipeline that is not spoken of has nothing wrong.
+    fn rehearse<'a>(&'a self, _pipeline: &'a Value, _blocks: &'a [Value]) -> Reply<'a, Rehearsal> {
+        let rehearsal = self.rehearsals.lock().expect("lock").pop_front();
+        Box::pin(async move { rehearsal.unwrap_or_else(|| Ok(Rehearsal::default())) })
     }
 
     fn tell(&self, event: Event) {

@@ -69,7 +69,8 @@ pub fn node_results(plan: &Plan, state: &RunState) -> Vec<Value> {
     results
 }
 
-fn dag(plan: &Plan) -> Option<(&Dag, Path)> {
+/// The nodes of a pipeline's plan, and the path above them.
+pub fn dag(plan: &Plan) -> Option<(&Dag, Path)> {
     let Kind::Sequence(steps) = &plan.root.kind else { return None };
     steps.iter().find_map(|step| match &step.kind {
         Kind::Dag(dag) => Some((dag, Path::root().child(&step.key))),

@@ -1,0 +1,153 @@
+//! A rehearsal: a pipeline run by the engine itself, with nothing of the world touched.
+//!
+//! Python blocks really run, in the sandbox. What would reach further stands in for itself ([`stand_in`]): there is no
+//! network, functions are never called, memory is a copy, and a secret is never more than its name.
+
+mod memory;
+mod play;
+mod report;
+mod stand_in;
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::limits::Limits;
+use flowloom_core::plan::{Kind, Plan};
+use flowloom_core::template::Data;
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::{Sources, pipeline};
+use flowloom_runtime::effects::{Clock, Code as Sandbox, Effects, Model};
+use flowloom_runtime::{Engine, Start};
+
+pub use play::{Fixture, Fixtures, Source};
+pub use report::{Excuse, Node, NodeStatus, Rehearsal};
+
+use crate::wanted::required;
+use crate::wiring::compiled;
+use memory::Copied;
+use stand_in::StandIn;
+
+/// The id of the only node of a block's trial.
+const ONLY: &str = "n1";
+
+/// What rehearsals have of the world.
+#[derive(Clone)]
+pub struct Rehearser {
+    /// Who answers prompts that are really asked.
+    pub model: Arc<dyn Model>,
+    /// The sandbox.
+    pub code: Arc<dyn Sandbox>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Functions and the like that blocks may name; none of them is called.
+    pub sources: Sources,
+    /// Bounds of each rehearsal.
+    pub limits: Limits,
+    /// Whose runs they would be.
+    pub owner: String,
+}
+
+/// What one rehearsal finds when it starts.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// What the user's memory holds. Writes end with the rehearsal.
+    pub memory: Map,
+    /// What the user's profile holds.
+    pub profile: Map,
+    /// What blocks give that are played.
+    pub fixtures: Fixtures,
+    /// What becomes of prompts.
+    pub prompts: Prompts,
+}
+
+/// What becomes of blocks that ask a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prompts {
+    /// The model is asked.
+    #[default]
+    Asked,
+    /// They are played as functions are.
+    Played,
+}
+
+impl Rehearser {
+    /// Runs a definition, `{pipeline, blocks}`. An error is one of the world: what nodes come to is in the rehearsal.
+    pub async fn rehearse(&self, definition: &Value, given: &Given) -> Result<Rehearsal, StepError> {
+        let plan = self.plan(definition)?;
+        let blocks = definition.get("blocks").and_then(Value::as_list).unwrap_or_default();
+        let blocks = blocks.iter().cloned().chain(pipeline::built_in()).collect();
+        let stand_in = StandIn::new(self, given, &plan, blocks);
+        self.run(plan, stand_in, given).await
+    }
+
+    /// Runs one block with these inputs, for its trial: prompts are really asked, and of a block that wants more of the
+    /// world than there is, nothing is played.
+    pub async fn attempt(&self, block: &Value, inputs: &Value) -> Result<Rehearsal, StepError> {
+        let mut plan = self.plan(&alone(block, inputs))?;
+        // What stands in inputs of a trial is data, also where it looks like a reference.
+        give(&mut plan, inputs);
+        let given = Given::default();
+        let stand_in = StandIn::new(self, &given, &plan, Vec::new());
+        self.run(plan, stand_in, &given).await
+    }
+
+    fn plan(&self, definition: &Value) -> Result<Plan, StepError> {
+        let compiled = compiled(definition, &self.sources);
+        let fault = compiled.diagnostics.into_iter().find(|found| found.is_error());
+        let fault = fault.map(|found| StepError::new(found.code, found.message));
+        compiled.plan.ok_or_else(|| fault.unwrap_or_else(|| StepError::new(Code::StepRefused, "there is no plan")))
+    }
+
+    async fn run(&self, plan: Plan, stand_in: StandIn, given: &Given) -> Result<Rehearsal, StepError> {
+        let (plan, stand_in) = (Arc::new(plan), Arc::new(stand_in));
+        let effects = Effects {
+            model: stand_in.clone(),
+            http: stand_in.clone(),
+            scraper: stand_in.clone(),
+            functions: stand_in.clone(),
+            code: stand_in.clone(),
+            clock: self.clock.clone(),
+        };
+        let start = Start {
+            plan: plan.clone(),
+            bundle: Hash::of(b"rehearsal"),
+            inputs: Map::new().into(),
+            owner: self.owner.clone(),
+            agent: None,
+            limits: self.limits.within(&plan.limits),
+            depth: 0,
+            workflow: None,
+            keep: None,
+            id: None,
+        };
+        let journal = Arc::new(Copied::new(&self.owner, given));
+        let outcome = Engine::new(effects, journal).start(start)?.drive().await;
+        report::of(&plan, &outcome, &stand_in.notes())
+    }
+}
+
+/// A pipeline of one block. Its inputs are only named here.
+fn alone(block: &Value, inputs: &Value) -> Value {
+    let given = inputs.as_map().into_iter().flat_map(|map| map.keys()).map(|name| &**name);
+    let needed = required(block.get("input_schema").unwrap_or(&Value::Null));
+    let named = Value::map(given.chain(needed).map(|name| (name, Value::Null)));
+    let id = block.get("id").cloned().unwrap_or_default();
+    let node = Value::map([("id", ONLY.into()), ("block_id", id), ("inputs", named)]);
+    let pipeline = Value::map([("id", "trial".into()), ("nodes", Value::list(vec![node]))]);
+    Value::map([("pipeline", pipeline), ("blocks", Value::list(vec![block.clone()]))])
+}
+
+/// Gives inputs as they are to the blocks of a plan.
+fn give(plan: &mut Plan, inputs: &Value) {
+    let Kind::Sequence(steps) = &mut plan.root.kind else { return };
+    for step in steps {
+        let Kind::Dag(dag) = &mut step.kind else { continue };
+        for node in &mut dag.nodes {
+            if let Kind::Block(block) = &mut node.step.kind {
+                block.inputs = Data::Constant(inputs.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The world of a rehearsal: what is harmless goes through, everything else is played or refused, and it is noted which.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::http::{HttpReply, HttpRequest};
+use flowloom_core::path::Path;
+use flowloom_core::plan::{EffectClass, Kind, Plan};
+use flowloom_core::render;
+use flowloom_core::request::{
+    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, ScrapeRequest, ScriptRequest, Usage,
+};
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::pipeline;
+use flowloom_runtime::effects::{
+    Code as Sandbox, Context, Functions, Host, Http, Model, Price, Reply, Scraper, Substeps,
+};
+
+use super::play::{self, Fixtures, Source};
+use super::{Given, Prompts, Rehearser};
+
+/// The function that leaves something in the user's notifications.
+const NOTIFY: &str = "notify::push";
+/// What the model of prompts is called that are played.
+const PLAYED: &str = "rehearsal:played";
+
+/// What was noted of a node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Note {
+    /// What it was given, if it was no prompt.
+    pub(super) inputs: Option<Value>,
+    /// Where what it gave came from, if it did not run.
+    pub(super) played: Option<Source>,
+    /// Whether it failed after it had asked for what a rehearsal does not have.
+    pub(super) wanted_more: bool,
+    /// The arguments of the notification that it would have sent.
+    pub(super) notification: Option<Value>,
+}
+
+/// Stands in for the world.
+pub(super) struct StandIn {
+    model: Arc<dyn Model>,
+    code: Arc<dyn Sandbox>,
+    prompts: Prompts,
+    fixtures: Fixtures,
+    /// The block of each node.
+    blocks: HashMap<Path, Value>,
+    notes: Mutex<HashMap<Path, Note>>,
+}
+
+impl StandIn {
+    /// Stands in for the nodes of `plan`; of two blocks with one id the first counts. What is not among `blocks` is never
+    /// played.
+    pub(super) fn new(world: &Rehearser, given: &Given, plan: &Plan, blocks: Vec<Value>) -> StandIn {
+        let named = |id: &str| blocks.iter().find(|block| block.get("id").and_then(Value::as_str) == Some(id)).cloned();
+        let nodes = pipeline::dag(plan).into_iter().flat_map(|(dag, place)| {
+            let at = move |step: &flowloom_core::plan::Step| place.child(&step.key);
+            dag.nodes.iter().map(move |node| (at(&node.step), &node.step.kind))
+        });
+        let block = |(path, kind): (Path, &Kind)| match kind {
+            Kind::Block(block) => Some((path, named(&block.id)?)),
+            _ => None,
+        };
+        StandIn {
+            model: world.model.clone(),
+            code: world.code.clone(),
+            prompts: given.prompts,
+            fixtures: given.fixtures.clone(),
+            blocks: nodes.filter_map(block).collect(),
+            notes: Mutex::default(),
+        }
+    }
+
+    /// What was noted of each node.
+    pub(super) fn notes(&self) -> HashMap<Path, Note> {
+        self.noted().clone()
+    }
+
+    fn noted(&self) -> MutexGuard<'_, HashMap<Path, Note>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, path: &Path, note: impl FnOnce(&mut Note)) {
+        note(self.noted().entry(path.clone()).or_default());
+    }
+
+    /// What the block at `path` gives.
+    fn play(&self, path: &Path, inputs: &Value) -> Result<Value, StepError> {
+        let played = self.blocks.get(path).and_then(|block| play::anything(&self.fixtures, block, inputs));
+        self.note(path, |note| note.played = Some(played.as_ref().map_or(Source::MadeUp, |(_, source)| *source)));
+        let nothing = || StepError::new(Code::FunctionFailed, "it is not called in a rehearsal, and has no example");
+        played.map(|(outputs, _)| outputs).ok_or_else(nothing)
+    }
+
+    async fn run(&self, request: &PythonRequest, host: &dyn Host, context: &Context) -> Result<PythonReply, StepError> {
+        let path = &context.path;
+        self.note(path, |note| note.inputs = Some(request.inputs.clone()));
+        let guarded = Guarded { host, prompts: self.prompts, wanted_more: AtomicBool::new(false) };
+        let ran = self.code.python(request, &guarded, context).await;
+        let failed = ran.as_ref().map_or(true, |reply| reply.output.get("error").is_some());
+        if !failed || !guarded.wanted_more.into_inner() {
+            return ran;
+        }
+        self.note(path, |note| note.wanted_more = true);
+        let known = self.blocks.get(path).and_then(|block| play::known(&self.fixtures, block, &request.inputs));
+        let Some((output, source)) = known else { return ran };
+        self.note(path, |note| note.played = Some(source));
+        Ok(PythonReply { output, memory: Vec::new() })
+    }
+}
+
+fn no_network(address: &str) -> StepError {
+    StepError::new(Code::EgressDenied, format!("there is no network while a pipeline is tried: {address}"))
+}
+
+impl Functions for StandIn {
+    fn class(&self, _request: &CallRequest) -> EffectClass {
+        EffectClass::AtLeastOnce
+    }
+
+    fn permit(&self, _agent: &str, _function: &str) -> Result<(), StepError> {
+        Ok(())
+    }
+
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
+        Box::pin(async move {
+            let inputs = request.payload.to_value();
+            let notification = (&*request.function == NOTIFY).then(|| inputs.clone());
+            self.note(&context.path, |note| {
+                note.inputs = Some(inputs.clone());
+                note.notification = notification;
+            });
+            self.play(&context.path, &inputs)
+        })
+    }
+}
+
+impl Model for StandIn {
+    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
+        match self.prompts {
+            Prompts::Asked => self.model.resolve(named),
+            Prompts::Played => Ok(PLAYED.to_owned()),
+        }
+    }
+
+    fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated> {
+        match self.prompts {
+            Prompts::Asked => self.model.generate(request, context),
+            Prompts::Played => Box::pin(async move {
+                let output = self.play(&context.path, &Map::new().into())?;
+                Ok(Generated { text: Some(render::json(&output)), tool_calls: Vec::new(), usage: Usage::none() })
+            }),
+        }
+    }
+
+    fn window(&self, model: &str) -> u64 {
+        self.model.window(model)
+    }
+
+    fn count_tokens(&self, model: &str, text: &str) -> u64 {
+        self.model.count_tokens(model, text)
+    }
+
+    fn default_max_tokens(&self, model: &str) -> u64 {
+        self.model.default_max_tokens(model)
+    }
+
+    fn price(&self, model: &str) -> Option<Price> {
+        match self.prompts {
+            Prompts::Asked => self.model.price(model),
+            Prompts::Played => Some(Price { input: 0, output: 0 }),
+        }
+    }
+}
+
+impl Http for StandIn {
+    fn send<'a>(&'a self, request: &'a HttpRequest, _context: &'a Context) -> Reply<'a, HttpReply> {
+        let error = no_network(&request.url.names_only());
+        Box::pin(async move { Err(error) })
+    }
+}
+
+impl Scraper for StandIn {
+    fn fetch<'a>(&'a self, request: &'a ScrapeRequest, _context: &'a Context) -> Reply<'a, String> {
+        Box::pin(async move { Err(no_network(&request.url)) })
+    }
+
+    fn select(&self, _html: &str, selector: &str) -> Result<Vec<String>, StepError> {
+        Err(no_network(selector))
+    }
+}
+
+impl Sandbox for StandIn {
+    fn python<'a>(
+        &'a self,
+        request: &'a PythonRequest,
+        host: &'a dyn Host,
+        context: &'a Context,
+    ) -> Reply<'a, PythonReply> {
+        Box::pin(self.run(request, host, context))
+    }
+
+    fn script<'a>(&'a self, request: &'a ScriptRequest, context: &'a Context) -> Reply<'a, Option<Value>> {
+        self.code.script(request, context)
+    }
+}
+
+/// What a Python block may ask for: the model, if prompts are asked, and nothing of the network.
+struct Guarded<'a> {
+    host: &'a dyn Host,
+    prompts: Prompts,
+    wanted_more: AtomicBool,
+}
+
+impl Host for Guarded<'_> {
+    fn http<'a>(&'a self, request: HttpRequest) -> Reply<'a, HttpReply> {
+        self.wanted_more.store(true, Ordering::Relaxed);
+        let error = no_network(&request.url.names_only());
+        Box::pin(async move { Err(error) })
+    }
+
+    fn generate<'a>(&'a self, messages: Vec<Message>) -> Reply<'a, Generated> {
+        if self.prompts == Prompts::Asked {
+            return self.host.generate(messages);
+        }
+        self.wanted_more.store(true, Ordering::Relaxed);
+        Box::pin(async { Err(StepError::new(Code::ModelNone, "no model is asked while a pipeline is tried")) })
+    }
+}
