@@ -51,7 +51,7 @@ use owner::Owner;
 pub use prune::Old;
 use readers::Readers;
 pub use schedules::ScheduleRow;
-pub use search::{BlockQuery, FoundBlock, Unembedded};
+pub use search::{BROUGHT, BlockQuery, FoundBlock, Unembedded};
 pub use started::Started;
 use wishes::Mailboxes;
 use writer::Writer;

@@ -3,7 +3,9 @@
 #[macro_use]
 mod support;
 
-use flowloom_store::{BlockQuery, Change, DefinitionKey, FoundBlock, Kind, NewDefinition, Origin, SHARED, Store};
+use flowloom_store::{
+    BROUGHT, BlockQuery, Change, DefinitionKey, FoundBlock, Kind, NewDefinition, Origin, SHARED, Store,
+};
 
 use support::Place;
 
@@ -12,6 +14,7 @@ on_both!(
     what_is_near_is_found_without_a_common_word,
     both_orders_count_and_both_scores_are_told,
     a_holder_finds_their_own_and_what_everyone_has,
+    what_the_program_brings_is_found_by_everyone_who_has_no_other,
     the_index_changes_with_the_block_and_in_every_process,
     equal_texts_share_a_vector_until_the_last_is_gone,
 );
@@ -133,6 +136,34 @@ async fn a_holder_finds_their_own_and_what_everyone_has(place: &Place) {
     let mut all: Vec<_> = store.find_blocks(all).expect("readable").into_iter().map(|found| found.id).collect();
     all.sort();
     assert_eq!(all, ["common", "hidden"]);
+}
+
+async fn what_the_program_brings_is_found_by_everyone_who_has_no_other(place: &Place) {
+    let store = place.open();
+    let brought = |ids: &[&str]| -> Vec<(String, String)> {
+        let content = |id: &str| format!(r#"{{"id": "{id}", "name": "{id}", "description": "Alpha {id}."}}"#);
+        ids.iter().map(|id| ((*id).to_owned(), content(id))).collect()
+    };
+    store.bring_blocks(brought(&["one", "two", "three", "old"])).await.expect("kept");
+    let commits = store.commits();
+    store.bring_blocks(brought(&["one", "two", "three", "old"])).await.expect("kept");
+    assert_eq!(store.commits(), commits, "the same is not written again");
+    store.bring_blocks(brought(&["one", "two", "three"])).await.expect("kept");
+    change(&store, vec![put("ann", "one", "Beta."), put(SHARED, "one", "Beta."), put(SHARED, "two", "Beta.")]).await;
+    embed(&store, &[("Alpha", [1.0, 0.0]), ("Beta", [0.0, 1.0])]).await;
+    let found = |holder: &str, vector| {
+        let found = store.find_blocks(BlockQuery { holder, words: "alpha", vector, limit: 10 }).expect("readable");
+        found.into_iter().map(|found| (found.holder, found.id)).collect::<Vec<_>>()
+    };
+    let name = |holder: &str, id: &str| (holder.to_owned(), id.to_owned());
+    for holder in ["ann", "bob", SHARED] {
+        assert_eq!(found(holder, None), [name(BROUGHT, "three")], "{holder}");
+    }
+    let near = Some(("m", [1.0, 0.0].as_slice()));
+    assert_eq!(found("ann", near)[0], name(BROUGHT, "three"));
+    let mut all = found("ann", near);
+    all.sort();
+    assert_eq!(all, [name(BROUGHT, "three"), name("ann", "one"), name(SHARED, "two")]);
 }
 
 async fn the_index_changes_with_the_block_and_in_every_process(place: &Place) {

@@ -1,11 +1,14 @@
 //! What is kept of a block so that it is found: its words, its text, and the vector that stands for the text. Written in
 //! the transaction that changes the block; vectors follow when somebody has made them.
 
+use std::collections::BTreeMap;
+
 use flowloom_core::block::Card;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::json::parse_value;
 
+use super::BROUGHT;
 use crate::db::{Connection, Error, Job, params};
 use crate::{DefinitionKey, Kind, Store};
 
@@ -28,6 +31,24 @@ impl Store {
         self.read_with(|db| db.query(sql, params![model, most as u64], read))
     }
 
+    /// Makes the blocks that the program brings, by id and content, found; those that an earlier one brought are not any
+    /// more. Writes nothing if they are the same.
+    pub async fn bring_blocks(&self, blocks: Vec<(String, String)>) -> Result<(), StepError> {
+        let entries: BTreeMap<String, Entry> =
+            blocks.iter().map(|(id, content)| (id.clone(), Entry::of(id, content))).collect();
+        if self.read_with(brought)? == entries {
+            return Ok(());
+        }
+        let key = |id: &str| DefinitionKey { holder: BROUGHT.to_owned(), kind: Kind::Block, id: id.to_owned() };
+        let job = move |connection: &Connection| {
+            connection.one_at_a_time("definitions")?;
+            let gone = brought(connection)?.into_keys().filter(|id| !entries.contains_key(id));
+            gone.map(|id| forget(connection, &key(&id))).collect::<Result<(), Error>>()?;
+            blocks.iter().try_for_each(|(id, content)| keep(connection, &key(id), content))
+        };
+        self.writer.submit(Box::new(job)).await
+    }
+
     /// Keeps the vectors of texts by their hashes; those of blocks that are gone or changed meanwhile are left out.
     pub async fn keep_embeddings(&self, model: &str, vectors: Vec<(String, Vec<f32>)>) -> Result<(), StepError> {
         let model = model.to_owned();
@@ -41,6 +62,17 @@ impl Store {
     }
 }
 
+/// What the blocks are found by that the program brings, by id.
+fn brought(connection: &Connection) -> Result<BTreeMap<String, Entry>, Error> {
+    let sql = "select id, name, purpose, tags, hash, content from block_card where holder = $1";
+    let rows = connection.query(sql, params![BROUGHT], |row| {
+        let entry =
+            Entry { name: row.get(1)?, purpose: row.get(2)?, tags: row.get(3)?, hash: row.get(4)?, text: row.get(5)? };
+        Ok((row.get::<String>(0)?, entry))
+    })?;
+    Ok(rows.into_iter().collect())
+}
+
 fn keep_vector(connection: &Connection, model: &str, hash: &str, vector: &[u8]) -> Result<(), Error> {
     let sql = "insert into embedding (model, hash, vector) select $1, $2, $3 \
                where exists (select 1 from block_card where block_card.hash = $2) \
@@ -51,22 +83,39 @@ fn keep_vector(connection: &Connection, model: &str, hash: &str, vector: &[u8]) 
     connection.put(sql, params![hash])
 }
 
+/// What a block is found by.
+#[derive(PartialEq)]
+struct Entry {
+    name: String,
+    purpose: String,
+    tags: String,
+    hash: String,
+    text: String,
+}
+
+impl Entry {
+    /// What cannot be read as a block is found by its id.
+    fn of(id: &str, content: &str) -> Entry {
+        let card = parse_value(content).map(|block| Card::of(&block)).unwrap_or_default();
+        let card = if card.name.is_empty() { Card { name: id.to_owned(), ..card } } else { card };
+        let text = card.text();
+        let purpose = format!("{} {}", card.description, card.use_when);
+        let hash = Hash::of(text.as_bytes()).to_string();
+        Entry { name: card.name, purpose, tags: card.tags.join(" "), hash, text }
+    }
+}
+
 /// Keeps what a block is found by.
 pub(crate) fn keep(connection: &Connection, key: &DefinitionKey, content: &str) -> Result<(), Error> {
     if key.kind != Kind::Block {
         return Ok(());
     }
-    // What cannot be read as a block is found by its id.
-    let card = parse_value(content).map(|block| Card::of(&block)).unwrap_or_default();
-    let card = if card.name.is_empty() { Card { name: key.id.clone(), ..card } } else { card };
-    let (text, purpose) = (card.text(), format!("{} {}", card.description, card.use_when));
-    let hash = Hash::of(text.as_bytes()).to_string();
+    let Entry { name, purpose, tags, hash, text } = Entry::of(&key.id, content);
     let before = hash_of(connection, key)?;
     let sql = "insert into block_card (holder, id, name, purpose, tags, hash, content) values ($1, $2, $3, $4, $5, $6, $7) \
                on conflict (holder, id) do update set name = excluded.name, purpose = excluded.purpose, \
                tags = excluded.tags, hash = excluded.hash, content = excluded.content";
-    let tags = card.tags.join(" ");
-    connection.put(sql, params![&key.holder, &key.id, &card.name, &purpose, &tags, &hash, &text])?;
+    connection.put(sql, params![&key.holder, &key.id, &name, &purpose, &tags, &hash, &text])?;
     settle(connection, key, before)
 }
 

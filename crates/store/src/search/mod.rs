@@ -4,6 +4,8 @@
 //! Vectors are kept as plain bytes on both databases and compared in this process: ten thousand take two milliseconds to
 //! look through, with an exact result, on SQLite as on any Postgres. pgvector would have to be installed by whoever owns
 //! the database, and its index would only approximate.
+//!
+//! Blocks that the program brings are found beside those that are kept, though they are no definitions of the store.
 
 mod index;
 mod vectors;
@@ -22,6 +24,9 @@ pub(crate) use index::{catch_up, forget, keep};
 use vectors::Likeness;
 pub(crate) use vectors::Vectors;
 
+/// Whose the blocks are that the program brings. No user has a name with a control character.
+pub const BROUGHT: &str = "\u{1}brought";
+
 /// Places of each order that count.
 const DEPTH: usize = 50;
 /// How slowly a place loses weight; the usual constant of reciprocal rank fusion.
@@ -30,7 +35,7 @@ const FLAT: f64 = 60.0;
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockQuery<'a> {
-    /// Whose blocks, besides those that everyone has.
+    /// Whose blocks, besides those that everyone has and those that the program brings.
     pub holder: &'a str,
     /// The words of it.
     pub words: &'a str,
@@ -43,7 +48,7 @@ pub struct BlockQuery<'a> {
 /// A block that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundBlock {
-    /// Whose it is.
+    /// Whose it is; [`BROUGHT`] is the program's.
     pub holder: String,
     /// Its id.
     pub id: String,
@@ -59,7 +64,8 @@ pub struct FoundBlock {
 type Name = (String, String);
 
 impl Store {
-    /// The blocks of a holder, and those that everyone has and the holder has no other of, that come nearest to a query.
+    /// The blocks that come nearest to a query: of a holder, then of everyone, then of the program; of those of one id the
+    /// first.
     pub fn find_blocks(&self, query: BlockQuery<'_>) -> Result<Vec<FoundBlock>, StepError> {
         self.read_with(|db| {
             let likeness = query.vector.map(|(model, vector)| self.vectors.compare(db, query.holder, model, vector));
@@ -89,13 +95,14 @@ fn by_words(connection: &Connection, query: BlockQuery<'_>) -> Result<Vec<(Name,
     // What the holder has another of is left out of the best only: asking that of every match would take longer than all
     // the rest.
     let sql = format!(
-        "with best as ({matching} and (card.holder = $2 or card.holder = $3) \
-         order by score desc, card.holder, card.id limit 2 * $4) \
+        "with best as ({matching} and (card.holder = $2 or card.holder = $3 or card.holder = $4) \
+         order by score desc, card.holder, card.id limit 3 * $5) \
          select holder, id, score from best where holder = $2 or not exists \
-         (select 1 from block_card own where own.holder = $2 and own.id = best.id) \
-         order by score desc, holder, id limit $4"
+         (select 1 from block_card other where other.id = best.id and (other.holder = $2 \
+         or other.holder = $3 and best.holder = $4)) \
+         order by score desc, holder, id limit $5"
     );
-    connection.query(&sql, params![&asked, query.holder, SHARED, DEPTH as u64], |row| {
+    connection.query(&sql, params![&asked, query.holder, SHARED, BROUGHT, DEPTH as u64], |row| {
         Ok(((row.get(0)?, row.get(1)?), row.get(2)?))
     })
 }

@@ -1,8 +1,9 @@
 //! Vectors of blocks, kept in memory for as long as nothing changes, and how near they are to another.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::BROUGHT;
 use crate::db::{Connection, Error, params};
 use crate::definitions::SHARED;
 
@@ -33,7 +34,7 @@ pub(crate) struct Likeness {
 }
 
 impl Vectors {
-    /// Compares a vector with those of a holder's blocks, and of those that everyone has.
+    /// Compares a vector with those of a holder's blocks, of those that everyone has, and of those that the program brings.
     pub(crate) fn compare(
         &self,
         connection: &Connection,
@@ -41,21 +42,20 @@ impl Vectors {
         model: &str,
         vector: &[f32],
     ) -> Result<Likeness, Error> {
-        let sql = "select holder, version from block_state where holder = $1 or holder = $2";
-        let states = connection.query(sql, params![holder, SHARED], |row| Ok((row.get(0)?, row.count(1)?)))?;
-        let states: BTreeMap<String, u64> = states.into_iter().collect();
+        let sql = "select holder, version from block_state where holder = $1 or holder = $2 or holder = $3";
+        let states = connection.query(sql, params![holder, SHARED, BROUGHT], |row| Ok((row.get(0)?, row.count(1)?)))?;
         let vector: Vec<f32> = unit(vector).collect();
+        let mut states: Vec<(String, u64)> = states;
+        // Of those of one id the first counts.
+        states.sort_by_key(|(whose, _)| (whose != holder, whose == BROUGHT));
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for (holder, version) in states {
             tables.push(self.table(connection, &holder, model, version)?);
         }
-        let own = tables.iter().find(|table| table.holder == holder && holder != SHARED).cloned();
-        let measured = tables.into_iter().map(|table| {
-            let is_hidden =
-                |id: &String| table.holder == SHARED && own.as_ref().is_some_and(|own| own.by_id.contains_key(id));
+        let measured = tables.iter().enumerate().map(|(place, table)| {
+            let is_hidden = |id: &String| tables[..place].iter().any(|other| other.by_id.contains_key(id));
             let near = table.rows.iter().map(|(id, row)| if is_hidden(id) { f32::NAN } else { dot(row, &vector) });
-            let near = near.collect();
-            (table, near)
+            (table.clone(), near.collect())
         });
         Ok(Likeness { tables: measured.collect() })
     }
