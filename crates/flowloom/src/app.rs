@@ -25,6 +25,7 @@ use flowloom_tools::{
     secrets::read_text,
 };
 
+use crate::blocks::Registry as Blocks;
 use crate::bundle::Bundle;
 use crate::config::{Agent, Config, Function};
 use crate::mcp::{Declared, Servers};
@@ -36,6 +37,7 @@ pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) store: Arc<Store>,
     pub(crate) servers: Servers,
+    pub(crate) blocks: Blocks,
     sandbox: Arc<Sandbox>,
     /// Bundles that were opened, by their hash: a server opens the same ones again and again.
     ready: Mutex<HashMap<Hash, Arc<Ready>>>,
@@ -61,7 +63,8 @@ impl App {
     pub(crate) fn open_with(config: Config, servers: Servers) -> Result<App, StepError> {
         let store = Store::open_with(&config.store())?;
         let sandbox = Arc::new(sandbox(&config));
-        Ok(App { config, store, servers, sandbox, ready: Mutex::default() })
+        let blocks = Blocks::new(store.clone(), &config);
+        Ok(App { config, store, servers, blocks, sandbox, ready: Mutex::default() })
     }
 
     /// An engine for the runs of one bundle.

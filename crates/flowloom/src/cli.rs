@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and how it is written.
 
+mod blocks;
 mod talk;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::draw::Style;
 use crate::server::schedules::Missed;
+pub(crate) use blocks::BlocksCommand;
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 
 /// The model that comes with the program's own set-up, and that examples name.
@@ -105,6 +107,14 @@ pub(crate) enum Command {
     User {
         #[command(subcommand)]
         command: UserCommand,
+    },
+    /// Blocks of pipelines that the database keeps, and those that are built in
+    Blocks {
+        #[command(subcommand)]
+        command: BlocksCommand,
+        /// Whose blocks; those of `local` are everyone's
+        #[arg(long, value_name = "ID", global = true, default_value = flowloom_store::SHARED)]
+        user: String,
     },
     /// Serve the definitions of a folder over HTTP
     Serve(ServeArgs),

@@ -40,6 +40,7 @@ pub(crate) struct File {
     take_up_ms: Option<u64>,
     models: ModelsTable,
     providers: BTreeMap<String, Provider>,
+    embeddings: Embeddings,
     limits: Option<Limits>,
     egress: Egress,
     files: Files,
@@ -87,6 +88,16 @@ struct ModelsTable {
 pub(crate) struct Provider {
     pub(crate) base_url: String,
     pub(crate) key_env: Option<String>,
+}
+
+/// How blocks are found by what they do.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Embeddings {
+    /// The model, or `none`; without it the local one, if its file is there.
+    pub(crate) model: Option<String>,
+    /// How like what is wanted a block must be to be taken for it, from 0 to 1.
+    pub(crate) likeness: Option<f32>,
 }
 
 /// Which addresses may be reached.
@@ -272,6 +283,7 @@ pub(crate) struct Config {
     pub(crate) model_cache: Option<PathBuf>,
     pub(crate) proxy: Option<String>,
     pub(crate) providers: BTreeMap<String, Provider>,
+    pub(crate) embeddings: Embeddings,
     pub(crate) limits: Limits,
     pub(crate) egress: Egress,
     pub(crate) files_root: Option<PathBuf>,
@@ -330,6 +342,7 @@ impl Config {
             model_cache: file.models.cache_dir,
             proxy: file.models.proxy,
             providers: file.providers,
+            embeddings: file.embeddings,
             limits: file.limits.unwrap_or_default(),
             egress: file.egress,
             tools: file.tools,

@@ -5,6 +5,7 @@
 
 mod app;
 mod ask;
+mod blocks;
 mod bundle;
 mod cli;
 mod commands;

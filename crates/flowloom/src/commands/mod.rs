@@ -1,5 +1,6 @@
 //! The commands. Each gives an exit code; errors are written here, once, in the same way.
 
+mod blocks;
 mod chat;
 mod check;
 mod demo;
@@ -69,6 +70,7 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Graph(arguments) => graph::graph(&global, &arguments),
         Command::User { command } => user::user(&global, command).await,
         Command::Explain { code } => explain::explain(&global, &code),
+        Command::Blocks { command, user } => blocks::blocks(&global, &user, command).await,
         Command::Serve(arguments) => serve::serve(&global, arguments).await,
         Command::Mcp(arguments) => mcp::mcp(&global, arguments).await,
         Command::Sync(arguments) => sync::sync(&global, arguments).await,

@@ -38,6 +38,7 @@ pub(crate) async fn ready(State(server): State<Arc<Server>>) -> Answer<&'static 
 pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Response> {
     caller.may(Scope::Read)?;
     // The server holds one itself.
+    let without_vectors = u64::from(server.app.blocks.embedding_failure().is_some());
     let (live, followers) = (server.live.count(), Arc::strong_count(&server.followers) - 1);
     let (bytes, commits, counts, oldest) = super::blocking(move || {
         let store = &server.app.store;
@@ -54,6 +55,7 @@ pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -
     let plain = |value: u64| [(String::new(), value)];
     figure("runs_live", "gauge", "Runs that this process drives.", &plain(live as u64));
     figure("followers", "gauge", "Clients that follow a run.", &plain(followers as u64));
+    figure("embeddings_failing", "gauge", "1 while blocks are found by words alone.", &plain(without_vectors));
     figure("journal_bytes", "gauge", "Bytes of the database.", &plain(bytes));
     figure("commits_total", "counter", "Commits since the start.", &plain(commits));
     let age = oldest.map_or(0, |created| SystemClock.now_ms().saturating_sub(created) / 1000);

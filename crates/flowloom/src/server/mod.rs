@@ -246,6 +246,10 @@ async fn keepers(server: &Arc<Server>, told: &CancellationToken) -> Result<TaskT
     keepers.spawn(sweep::keep_sweeping(server.clone(), told.clone()));
     keepers.spawn(schedules::keep_time(server.clone(), told.clone()));
     keepers.spawn(revoked::keep_looking(server.clone(), told.clone()));
+    let (shared, told) = (server.clone(), told.clone());
+    keepers.spawn(async move {
+        told.run_until_cancelled(shared.app.blocks.keep_embedding()).await;
+    });
     keepers.close();
     Ok(keepers)
 }

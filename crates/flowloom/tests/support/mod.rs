@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod clients;
+pub(crate) mod embedder;
 pub(crate) mod http;
 pub(crate) mod model;
 

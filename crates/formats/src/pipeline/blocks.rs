@@ -1,6 +1,7 @@
 //! Block definitions: from the pipeline's own file, from files below `blocks/`, and those that are built in.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
@@ -21,8 +22,9 @@ const BUILT_IN: &str = include_str!("built_in.json");
 const FAILURE: &str = "error";
 
 /// The blocks that every pipeline can use, as definitions.
-pub fn built_in() -> Vec<Value> {
-    parse_value(BUILT_IN).unwrap_or_default().as_list().unwrap_or_default().to_vec()
+pub fn built_in() -> &'static [Value] {
+    static BLOCKS: LazyLock<Value> = LazyLock::new(|| parse_value(BUILT_IN).unwrap_or_default());
+    BLOCKS.as_list().unwrap_or_default()
 }
 
 /// What a block's definition lacks, without a pipeline around it.
@@ -48,7 +50,7 @@ impl Blocks {
     /// Gathers blocks: the file's own hide those of the folder, which hide the built-in ones.
     pub(super) fn load(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> Blocks {
         let mut blocks = Blocks { map: BTreeMap::new() };
-        built_in().into_iter().for_each(|block| blocks.add(block));
+        built_in().iter().for_each(|block| blocks.add(block.clone()));
         for (path, bytes) in &sources.files {
             if path != file && is_block_file(path) {
                 blocks.add_file(path, &String::from_utf8_lossy(bytes), problems);

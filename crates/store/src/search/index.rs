@@ -42,8 +42,8 @@ impl Store {
         let key = |id: &str| DefinitionKey { holder: BROUGHT.to_owned(), kind: Kind::Block, id: id.to_owned() };
         let job = move |connection: &Connection| {
             connection.one_at_a_time("definitions")?;
-            let gone = brought(connection)?.into_keys().filter(|id| !entries.contains_key(id));
-            gone.map(|id| forget(connection, &key(&id))).collect::<Result<(), Error>>()?;
+            let mut gone = brought(connection)?.into_keys().filter(|id| !entries.contains_key(id));
+            gone.try_for_each(|id| forget(connection, &key(&id)))?;
             blocks.iter().try_for_each(|(id, content)| keep(connection, &key(id), content))
         };
         self.writer.submit(Box::new(job)).await

@@ -49,6 +49,7 @@ pub(super) fn holder(caller: &Caller, user: Option<String>, id: &str) -> Answer<
 /// Makes one change.
 pub(super) async fn change(server: &Server, change: Change) -> Answer<Changed> {
     let changed = server.app.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
+    server.app.blocks.changed();
     Ok(changed.first().copied().unwrap_or(Changed::Missing))
 }
 

@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use flowloom_core::code::Code;
+use flowloom_core::json::parse_value;
+use flowloom_core::render;
+use flowloom_core::value::Value;
 use flowloom_store::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin};
 use serde::Serialize;
-use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::change;
@@ -41,7 +43,7 @@ impl Part {
             version: row.version,
             is_shared: row.key.holder == flowloom_store::SHARED,
             updated_at: row.updated_at,
-            definition: serde_json::from_str(&row.content).unwrap_or_default(),
+            definition: parse_value(&row.content).unwrap_or_default(),
             id: row.key.id,
             hash: row.hash,
         }
@@ -78,19 +80,19 @@ pub(in crate::server) async fn keep(server: &Server, key: DefinitionKey, part: &
         Kind::Tool => &["id", "toolId", "tool_id"],
         Kind::Block | Kind::Workflow => &["id"],
     };
-    let Some(object) = part.as_object() else {
+    let Some(object) = part.as_map() else {
         return Err(Problem::new(Code::RequestInvalid, format!("a {} is a JSON object", key.kind.name())));
     };
     let own = names.iter().find_map(|name| object.get(*name));
     if let Some(own) = own.filter(|own| own.as_str() != Some(&key.id)) {
-        let message = format!("the {} calls itself {own}; put it to its own id", key.kind.name());
+        let message = format!("the {} calls itself {}; put it to its own id", key.kind.name(), render::json(own));
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let mut part = object.clone();
     if own.is_none() {
-        part.insert(names[0].to_owned(), json!(key.id));
+        part.insert(names[0].into(), key.id.as_str().into());
     }
-    let content = Value::Object(part).to_string();
+    let content = render::json(&part.into());
     change(server, Change::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }))
         .await
 }
@@ -114,7 +116,7 @@ macro_rules! routes_of {
             use axum::Json;
             use axum::extract::State;
             use axum::http::StatusCode;
-            use serde_json::Value;
+            use flowloom_core::value::Value;
             use std::sync::Arc;
 
             /// Every one that the user has, or everyone has.

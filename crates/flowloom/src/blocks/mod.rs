@@ -1,0 +1,90 @@
+//! The registry of blocks, for the server and the commands: those that the store keeps and those that are built in, and
+//! finding one by what it does. How a block runs is in `formats` and `runtime`.
+
+mod embeddings;
+mod find;
+mod vectors;
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::json::parse_value;
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_formats::pipeline::built_in;
+use flowloom_store::{Kind, Store};
+use tokio::sync::{Notify, OnceCell};
+
+use crate::config::Config;
+use crate::definitions;
+use embeddings::Embeddings;
+pub(crate) use find::Found;
+
+/// The blocks of one installation.
+pub(crate) struct Registry {
+    store: Arc<Store>,
+    embeddings: Embeddings,
+    /// Told when a block was kept that may have no vector yet.
+    changed: Notify,
+    /// Done once the store knows what the built-in blocks are found by.
+    brought: OnceCell<()>,
+}
+
+impl Registry {
+    pub(crate) fn new(store: Arc<Store>, config: &Config) -> Registry {
+        let (changed, brought) = (Notify::new(), OnceCell::new());
+        Registry { store, embeddings: Embeddings::new(config), changed, brought }
+    }
+
+    /// Every block that `holder` has: the built-in ones, and those that are theirs or everyone's, which hide others of
+    /// their ids.
+    pub(crate) fn list(&self, holder: &str) -> Result<Vec<Value>, StepError> {
+        let kept = definitions::list(&self.store, holder, Kind::Block)?;
+        let is_hidden = |block: &&Value| kept.iter().any(|row| id_of(block) == row.key.id);
+        let mut all: Vec<Value> = built_in().iter().filter(|block| !is_hidden(block)).cloned().collect();
+        all.extend(kept.iter().filter_map(|row| parse_value(&row.content).ok()));
+        Ok(all)
+    }
+
+    /// The block called `id` that counts for `holder`.
+    pub(crate) fn get(&self, holder: &str, id: &str) -> Result<Option<Value>, StepError> {
+        match definitions::find(&self.store, holder, Kind::Block, id)? {
+            Some(row) => Ok(parse_value(&row.content).ok()),
+            None => Ok(built_in_block(id).cloned()),
+        }
+    }
+
+    /// Says that blocks may have changed.
+    pub(crate) fn changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Lets the built-in blocks be found with the others.
+    async fn bring(&self) -> Result<(), StepError> {
+        let bring = || {
+            let blocks = built_in().iter().map(|block| (id_of(block).to_owned(), render::json(block)));
+            self.store.bring_blocks(blocks.collect())
+        };
+        self.brought.get_or_try_init(bring).await.copied()
+    }
+
+    /// Work with the database, off the threads that serve.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, StepError> + Send + 'static,
+    ) -> Result<T, StepError> {
+        let store = self.store.clone();
+        let done = tokio::task::spawn_blocking(move || work(&store)).await;
+        done.map_err(|error| StepError::new(Code::StoreFailed, format!("the work was not done: {error}")))?
+    }
+}
+
+/// The built-in block called `id`.
+fn built_in_block(id: &str) -> Option<&'static Value> {
+    built_in().iter().find(|block| id_of(block) == id)
+}
+
+fn id_of(block: &Value) -> &str {
+    block.get("id").and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,97 @@
+//! A provider of embeddings for which every word that means the same is the same, and which can be told to fail.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use serde_json::{Value, json};
+
+/// Words that mean the same, one line for each direction of the vectors.
+const MEANINGS: [&str; 3] = ["kitten cat feline", "price cost amount", "weather rain sun"];
+
+/// A provider that answers until it is dropped with the test.
+#[derive(Clone)]
+pub(crate) struct Embedder {
+    address: String,
+    is_down: Arc<AtomicBool>,
+    calls: Arc<AtomicUsize>,
+    /// Texts that got a vector.
+    made: Arc<(Mutex<Vec<String>>, Condvar)>,
+}
+
+impl Embedder {
+    pub(crate) fn start() -> Embedder {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let embedder = Embedder { address, is_down: Arc::default(), calls: Arc::default(), made: Arc::default() };
+        let shared = embedder.clone();
+        std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| shared.answer(stream)));
+        embedder
+    }
+
+    /// The configuration under which it makes the vectors.
+    pub(crate) fn config(&self) -> String {
+        format!("[embeddings]\nmodel = \"near:m\"\n[providers.near]\nbase_url = \"http://{}/v1\"\n", self.address)
+    }
+
+    /// Refuses every call from now on, or none.
+    pub(crate) fn fail(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::SeqCst);
+    }
+
+    /// Calls so far.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// Waits until a text with this in it has got a vector.
+    pub(crate) fn wait_for(&self, part: &str) {
+        let (made, changed) = &*self.made;
+        let mut made = made.lock().expect("not poisoned");
+        while !made.iter().any(|text| text.contains(part)) {
+            made = changed.wait(made).expect("not poisoned");
+        }
+    }
+
+    fn answer(&self, mut stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
+        let mut length = 0;
+        for line in reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()) {
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a number");
+            }
+        }
+        let mut body = vec![0; length];
+        if reader.read_exact(&mut body).is_err() {
+            return;
+        }
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let (status, reply) = match self.is_down.load(Ordering::SeqCst) {
+            true => ("400 Bad Request", json!({"error": {"message": "out of order"}})),
+            false => ("200 OK", self.vectors(&serde_json::from_slice(&body).expect("JSON"))),
+        };
+        let reply = reply.to_string();
+        let head =
+            format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", reply.len());
+        // Whoever asked may have gone.
+        let _ = stream.write_all(format!("{head}connection: close\r\n\r\n{reply}").as_bytes());
+    }
+
+    fn vectors(&self, asked: &Value) -> Value {
+        let texts: Vec<&str> = asked["input"].as_array().expect("texts").iter().filter_map(Value::as_str).collect();
+        let (made, changed) = &*self.made;
+        made.lock().expect("not poisoned").extend(texts.iter().map(|text| (*text).to_owned()));
+        changed.notify_all();
+        let has = |text: &str, words: &str| {
+            let mut said = text.split(|c: char| !c.is_alphanumeric());
+            said.any(|said| words.split(' ').any(|word| word == said.to_lowercase()))
+        };
+        let vector = |text: &&str| -> Vec<f32> {
+            let meant = MEANINGS.iter().map(|words| f32::from(has(text, words)));
+            meant.chain([0.1]).collect()
+        };
+        let data = texts.iter().enumerate().map(|(index, text)| json!({"index": index, "embedding": vector(text)}));
+        json!({"data": data.collect::<Vec<_>>()})
+    }
+}
