@@ -60,7 +60,7 @@ impl Wanted {
     }
 
     /// All that is said of it.
-    pub(crate) fn in_full(&self) -> Value {
+    pub fn in_full(&self) -> Value {
         let mut map = self.in_short().as_map().cloned().unwrap_or_default();
         map.insert("category".into(), self.category.as_str().into());
         map.insert("depends_on".into(), crate::event::names(self.depends_on.iter().map(String::as_str)));

@@ -183,7 +183,6 @@ codes! {
     TooManyRuns = 1508 "the server has as many runs as it may have";
     StillUsed = 1509 "something else needs this definition";
     NotMine = 1510 "the definition is not kept by this server";
-    NotYet = 1511 "this route is not built yet";
     ScheduleInvalid = 1512 "the schedule cannot be read";
     TooManyCalls = 1513 "there are too many calls";
 }

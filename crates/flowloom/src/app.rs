@@ -12,7 +12,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan, flow_function};
 use flowloom_core::state::RunState;
-use flowloom_formats::compile;
+use flowloom_formats::{Sources, compile};
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
@@ -25,6 +25,7 @@ use flowloom_tools::{
     secrets::read_text,
 };
 
+use crate::authoring::{self, Author};
 use crate::blocks::Registry as Blocks;
 use crate::bundle::Bundle;
 use crate::config::{Agent, Config, Function};
@@ -37,7 +38,7 @@ pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) store: Arc<Store>,
     pub(crate) servers: Servers,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: Arc<Blocks>,
     sandbox: Arc<Sandbox>,
     /// Bundles that were opened, by their hash: a server opens the same ones again and again.
     ready: Mutex<HashMap<Hash, Arc<Ready>>>,
@@ -63,7 +64,7 @@ impl App {
     pub(crate) fn open_with(config: Config, servers: Servers) -> Result<App, StepError> {
         let store = Store::open_with(&config.store())?;
         let sandbox = Arc::new(sandbox(&config));
-        let blocks = Blocks::new(store.clone(), &config);
+        let blocks = Arc::new(Blocks::new(store.clone(), &config));
         Ok(App { config, store, servers, blocks, sandbox, ready: Mutex::default() })
     }
 
@@ -73,7 +74,8 @@ impl App {
         let client =
             Arc::new(HttpClient::new(policy(&self.config)?, Arc::new(EnvironmentSecrets), HttpLimits::default()));
         let host = Arc::new(Host::new(self.store.clone(), bundle.clone()));
-        let registry = Arc::new(self.registry(bundle, &client, &host)?);
+        let author = self.author(bundle, &models);
+        let registry = Arc::new(self.registry(bundle, &client, &host, author)?);
         let (scraper, code) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
         let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
         let over = move |functions: Arc<Registry>| {
@@ -88,14 +90,31 @@ impl App {
         Ok(engine)
     }
 
-    fn registry(&self, bundle: &Bundle, client: &Arc<HttpClient>, host: &Arc<Host>) -> Result<Registry, StepError> {
+    /// What makes pipelines of wishes.
+    fn author(&self, bundle: &Bundle, models: &Arc<Models>) -> Author {
+        Author {
+            store: self.store.clone(),
+            models: models.clone(),
+            code: self.sandbox.clone(),
+            blocks: self.blocks.clone(),
+            sources: Sources { files: BTreeMap::new(), ..bundle.sources() },
+        }
+    }
+
+    fn registry(
+        &self,
+        bundle: &Bundle,
+        client: &Arc<HttpClient>,
+        host: &Arc<Host>,
+        author: Author,
+    ) -> Result<Registry, StepError> {
         let grants: BTreeMap<String, Vec<String>> =
             bundle.agents.iter().map(|(id, agent)| (id.clone(), agent.tools.clone())).collect();
         let mut registry = Registry::new(client.clone()).with_capabilities(Capabilities::new(grants));
         if let Some(root) = &self.config.files_root {
             registry = registry.with_files(root);
         }
-        for (id, function) in workflows::built_in(host) {
+        for (id, function) in workflows::built_in(host).into_iter().chain(authoring::functions(author)) {
             registry = registry.with_function(id, function);
         }
         for (name, mcp) in &bundle.mcp {

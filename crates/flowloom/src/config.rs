@@ -17,6 +17,7 @@ use flowloom_store::{Database, LEASE, Settings};
 use flowloom_tools::secrets::read_text;
 use serde::{Deserialize, Serialize};
 
+use crate::authoring;
 use crate::cli::Global;
 use crate::mcp;
 use crate::retention::Retention;
@@ -41,6 +42,7 @@ pub(crate) struct File {
     models: ModelsTable,
     providers: BTreeMap<String, Provider>,
     embeddings: Embeddings,
+    author: authoring::Settings,
     limits: Option<Limits>,
     egress: Egress,
     files: Files,
@@ -284,6 +286,8 @@ pub(crate) struct Config {
     pub(crate) proxy: Option<String>,
     pub(crate) providers: BTreeMap<String, Provider>,
     pub(crate) embeddings: Embeddings,
+    /// How pipelines are made of wishes.
+    pub(crate) author: authoring::Settings,
     pub(crate) limits: Limits,
     pub(crate) egress: Egress,
     pub(crate) files_root: Option<PathBuf>,
@@ -343,6 +347,7 @@ impl Config {
             proxy: file.models.proxy,
             providers: file.providers,
             embeddings: file.embeddings,
+            author: file.author.checked()?,
             limits: file.limits.unwrap_or_default(),
             egress: file.egress,
             tools: file.tools,

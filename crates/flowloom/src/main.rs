@@ -5,6 +5,7 @@
 
 mod app;
 mod ask;
+mod authoring;
 mod blocks;
 mod bundle;
 mod cli;

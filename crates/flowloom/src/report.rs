@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::render;
+use flowloom_core::request::Usage;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::{Map, Value};
 use flowloom_core::vars::Env;
@@ -33,7 +34,7 @@ pub(crate) fn fields(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Map
         ("output", presented.output),
         ("result", presented.result),
         ("error", error),
-        ("usage", usage(state)),
+        ("usage", usage(&state.usage)),
     ];
     fields.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }
@@ -56,12 +57,13 @@ pub(crate) fn refused(format: Option<&str>, error: &flowloom_core::StepError) ->
     ])
 }
 
-fn usage(state: &RunState) -> Value {
+/// What models used: tokens, and US dollars.
+pub(crate) fn usage(used: &Usage) -> Value {
     let mut usage = Map::new();
-    usage.insert("input_tokens".into(), (state.usage.input_tokens as i64).into());
-    usage.insert("output_tokens".into(), (state.usage.output_tokens as i64).into());
+    usage.insert("input_tokens".into(), (used.input_tokens as i64).into());
+    usage.insert("output_tokens".into(), (used.output_tokens as i64).into());
     // An unknown price is not zero.
-    let cost = state.usage.micro_usd.and_then(|micro| flowloom_core::Number::from_f64(micro as f64 / 1e6));
+    let cost = used.micro_usd.and_then(|micro| flowloom_core::Number::from_f64(micro as f64 / 1e6));
     usage.insert("cost_usd".into(), cost.map_or(Value::Null, Value::Number));
     usage.into()
 }

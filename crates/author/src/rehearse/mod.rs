@@ -77,7 +77,7 @@ impl Rehearser {
     pub async fn rehearse(&self, definition: &Value, given: &Given) -> Result<Rehearsal, StepError> {
         let plan = self.plan(definition)?;
         let blocks = definition.get("blocks").and_then(Value::as_list).unwrap_or_default();
-        let blocks = blocks.iter().cloned().chain(pipeline::built_in()).collect();
+        let blocks = blocks.iter().chain(pipeline::built_in()).cloned().collect();
         let stand_in = StandIn::new(self, given, &plan, blocks);
         self.run(plan, stand_in, given).await
     }

@@ -7,6 +7,7 @@ mod vectors;
 
 use std::sync::Arc;
 
+use flowloom_core::block::Thresholds;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
@@ -53,6 +54,11 @@ impl Registry {
             Some(row) => Ok(parse_value(&row.content).ok()),
             None => Ok(built_in_block(id).cloned()),
         }
+    }
+
+    /// From where on a block is taken for what is wanted.
+    pub(crate) fn thresholds(&self) -> Thresholds {
+        self.embeddings.thresholds()
     }
 
     /// Says that blocks may have changed.

@@ -106,6 +106,16 @@ fn check(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Proble
     is_taken(request)
 }
 
+/// Refuses what a page of another site had a browser fetch. Such a GET says where it comes from only here; where a GET
+/// changes something, that counts.
+pub(super) fn from_here(headers: &HeaderMap) -> Result<(), Problem> {
+    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    match site.is_none_or(|site| matches!(site, "same-origin" | "none")) {
+        true => Ok(()),
+        false => Err(Problem::new(Code::OriginRefused, "calls from pages of other sites are not taken")),
+    }
+}
+
 /// What a form of another site can send without asking is never JSON by its type.
 fn is_taken(request: &Parts) -> Result<(), Problem> {
     let Parts { method, uri, headers, .. } = request;

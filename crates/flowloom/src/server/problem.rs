@@ -120,7 +120,6 @@ fn status_of(code: Code) -> StatusCode {
         Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
-        Code::NotYet => StatusCode::NOT_IMPLEMENTED,
         Code::StoreLocked => StatusCode::SERVICE_UNAVAILABLE,
         Code::RequestInvalid => StatusCode::BAD_REQUEST,
         // A definition or an input that is refused.

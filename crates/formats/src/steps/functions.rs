@@ -9,7 +9,7 @@ use flowloom_core::template::{Data, Template};
 use super::Compiler;
 
 /// Functions that every installation has; the first four are steps of their own, the others are called.
-pub const BUILT_IN: [&str; 13] = [
+pub const BUILT_IN: [&str; 19] = [
     "agent::chat",
     "memory::get",
     "memory::set",
@@ -23,6 +23,12 @@ pub const BUILT_IN: [&str; 13] = [
     "workflow::list",
     "workflow::runs",
     "notify::push",
+    "author::clarify",
+    "author::decompose",
+    "author::search",
+    "author::create",
+    "author::wire",
+    "author::keep",
 ];
 
 impl Compiler<'_> {

@@ -244,6 +244,11 @@ impl Catalog {
         known.filter(|known| known.is_fresh_file())
     }
 
+    /// The ids of the folder's definitions. Reads the folder.
+    pub(crate) fn ids_in_folder(&self) -> Vec<String> {
+        self.in_folder().into_iter().map(|definition| definition.id.clone()).collect()
+    }
+
     fn known_file(&self, id: &str) -> Option<Arc<Definition>> {
         let files = locked(&self.files);
         let path = files.iter().find(|(_, definition)| definition.id == id).map(|(path, _)| path.clone());

@@ -1,41 +1,257 @@
-//! The routes that need a thinker, which does not exist yet: they say so.
+//! Pipelines from plain language: `/api/clarify`, `/api/create-agent` and its stream (docs/author.md).
 
 // The macros that describe routes write out more of a path than is needed.
 #![allow(unused_qualifications)]
 
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::Event as Sse;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_author::clarify::Said;
 use flowloom_core::code::Code;
+use flowloom_core::event::Record;
+use flowloom_core::id::RunId;
+use flowloom_core::status::Status;
+use flowloom_core::value::{Map, Value};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
+use crate::authoring::{BuiltIn, How, Job, Telling, value_of};
+use crate::server::body::Body;
+use crate::server::catalog::Definition;
+use crate::server::events::{self, Teller};
 use crate::server::keys::{Caller, Scope};
+use crate::server::live::Begun;
+use crate::server::params::Params;
 use crate::server::problem::{Answer, Document, Problem};
+use crate::server::run::owned;
+use crate::server::seeds::{Ended, run};
+use crate::server::start::{Call, Starting, admit};
+use crate::server::{Server, guard};
 
-fn not_yet(caller: &Caller) -> Answer<()> {
+/// What a person says.
+#[derive(Deserialize, Serialize, ToSchema)]
+pub(crate) struct Message {
+    /// Their words.
+    message: String,
+    /// What was said before, by the `user` and the `assistant`.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
+    history: Vec<Said>,
+    /// Whose run it is; a key that belongs to a user decides that itself.
+    #[serde(default, skip_serializing)]
+    user_id: Option<String>,
+}
+
+/// Asks what is unclear in a wish; after three answers it is as clear as it gets.
+#[utoipa::path(post, path = "/api/clarify", operation_id = "agentflow_clarify", tag = "AgentFlow", security(("key" = ["run"])), request_body = Message,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
+    responses((status = 200, description = "`{ready, refined_intent, question}`"), (status = 400, body = Document), (status = 404, body = Document),
+        (status = 409, body = Document), (status = 422, description = "No answer could be had", body = Document)))]
+pub(crate) async fn clarify(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(said, text): Body<Message>,
+) -> Answer<Response> {
+    let call = Call { server: &server, owner: admit(&server, &caller, said.user_id.clone())?, headers: &headers };
+    let definition = built_in(&call, BuiltIn::Clarifier).await?;
+    let mut inputs = value_of(&said)?.as_map().cloned().unwrap_or_default();
+    inputs.insert("how".into(), value_of(&How::of(&server.app.config))?);
+    let ended = run(&call, (&definition, starting(&server, inputs.into()), &text)).await?;
+    match (&ended.state.error, ended.state.status) {
+        (None, Status::Succeeded) => Ok(Json(ended.presented.output).into_response()),
+        (Some(error), _) => Err(Problem::from(error.clone())),
+        (None, _) => Ok(ended.answer(Map::new())),
+    }
+}
+
+/// A wish that is clear.
+#[derive(Clone, Deserialize, ToSchema, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Wish {
+    /// What is wanted, in words that need no conversation.
+    intent: String,
+    /// Whose pipeline it will be; a key that belongs to a user decides that itself.
+    #[serde(default)]
+    user_id: Option<String>,
+}
+
+impl Wish {
+    fn check(&self) -> Answer<()> {
+        match self.intent.trim().is_empty() {
+            true => Err(Problem::new(Code::RequestInvalid, "the intent says nothing")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Makes a pipeline of a wish, tries it and keeps it.
+#[utoipa::path(post, path = "/api/create-agent", operation_id = "agentflow_create_agent", tag = "AgentFlow", security(("key" = ["write"])), request_body = Wish,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
+    responses((status = 200, description = "`{pipeline_json, status, log, missing_blocks, usage, run_id}`"), (status = 202, description = "It takes longer than a call may wait"),
+        (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
+pub(crate) async fn create_agent(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(wish, text): Body<Wish>,
+) -> Answer<Response> {
     caller.may(Scope::Write)?;
-    Err(Problem::new(
-        Code::NotYet,
-        "pipelines are not written from plain language yet; put one with POST /api/pipelines",
-    ))
+    wish.check()?;
+    let call = Call { server: &server, owner: admit(&server, &caller, wish.user_id.clone())?, headers: &headers };
+    let ended = thought(&call, &wish, &text).await?;
+    let answer = authored(&server, &ended).await?;
+    Ok(ended.answer(answer))
 }
 
-/// Not yet: asks what is unclear in a wish.
-#[utoipa::path(post, path = "/api/clarify", operation_id = "agentflow_clarify", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object, responses((status = 501, body = Document)))]
-pub(crate) async fn clarify(caller: Caller) -> Answer<()> {
-    not_yet(&caller)
+/// The same, with each stage as an event. After a lost connection `Last-Event-ID` goes on where it was lost; where there is
+/// no more the answer is 204, so that a browser's `EventSource` does not begin again.
+#[utoipa::path(post, path = "/api/create-agent/stream", operation_id = "agentflow_create_agent_stream", tag = "AgentFlow", security(("key" = ["write"])), request_body = Wish,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run"), ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has")),
+    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 204, description = "All was told"),
+        (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
+pub(crate) async fn create_agent_stream(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(wish, text): Body<Wish>,
+) -> Answer<Response> {
+    stream(&server, &caller, &headers, (wish, &text)).await
 }
 
-/// Not yet: makes a pipeline of a wish.
-#[utoipa::path(post, path = "/api/create-agent", operation_id = "agentflow_create_agent", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object, responses((status = 501, body = Document)))]
-pub(crate) async fn create_agent(caller: Caller) -> Answer<()> {
-    not_yet(&caller)
+/// The same for a browser's `EventSource`, which can only GET. Not for pages of other sites.
+#[utoipa::path(get, path = "/api/create-agent/stream", operation_id = "agentflow_follow_create_agent", tag = "AgentFlow", security(("key" = ["write"])),
+    params(Wish, ("Idempotency-Key" = Option<String>, Header, description = "The same key and wish start one run"), ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has")),
+    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 204, description = "All was told"),
+        (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
+pub(crate) async fn follow_create_agent(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Params(wish): Params<Wish>,
+) -> Answer<Response> {
+    guard::from_here(&headers)?;
+    let text = wish.intent.clone();
+    stream(&server, &caller, &headers, (wish, &text)).await
 }
 
-/// Not yet: the same with its stages as events.
-#[utoipa::path(post, path = "/api/create-agent/stream", operation_id = "agentflow_create_agent_stream", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object, responses((status = 501, body = Document)))]
-pub(crate) async fn create_agent_stream(caller: Caller) -> Answer<()> {
-    not_yet(&caller)
+async fn stream(
+    server: &Arc<Server>,
+    caller: &Caller,
+    headers: &HeaderMap,
+    (wish, text): (Wish, &str),
+) -> Answer<Response> {
+    caller.may(Scope::Write)?;
+    wish.check()?;
+    if let Some((run, after)) = last_of(headers) {
+        let run = owned(server, caller, &run.to_string())?;
+        return go_on(server, run, after).await;
+    }
+    let call = Call { server, owner: admit(server, caller, wish.user_id.clone())?, headers };
+    let definition = built_in(&call, BuiltIn::Thinker).await?;
+    let inputs = job(&call, &wish).await?;
+    let starting = Starting { is_heard: true, ..starting(server, inputs) };
+    let begun = call.once(text, async |id| call.begin(&definition, starting, id).await).await?;
+    let Begun { id, heard, .. } = begun;
+    let heard = heard.or_else(|| server.live.subscribe(id));
+    Ok(events::heard_from(server.clone(), id, (0, Box::new(Stages::after(0))), heard))
 }
 
-/// Not yet: makes a pipeline of a wish and runs it.
-#[utoipa::path(post, path = "/api/automate", operation_id = "agentflow_automate", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object, responses((status = 501, body = Document)))]
-pub(crate) async fn automate(caller: Caller) -> Answer<()> {
-    not_yet(&caller)
+/// What an earlier stream of this run has not told.
+async fn go_on(server: &Arc<Server>, run: RunId, after: u64) -> Answer<Response> {
+    let opened = server.app.open_id(run).await?;
+    if opened.state().status.is_final() {
+        let mut telling = Telling::default();
+        let has_more = opened.records.iter().any(|record| telling.hear(record).is_some() && record.seq > after);
+        if !has_more {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+    }
+    let heard = server.live.subscribe(run);
+    Ok(events::heard_from(server.clone(), run, (0, Box::new(Stages::after(after))), heard))
+}
+
+/// The run and event that a client has last: the ids of the stream's events.
+fn last_of(headers: &HeaderMap) -> Option<(RunId, u64)> {
+    let (run, seq) = headers.get("last-event-id")?.to_str().ok()?.split_once(':')?;
+    Some((RunId::parse(run)?, seq.parse().ok()?))
+}
+
+/// Tells the stages as AgentFlow does.
+struct Stages {
+    telling: Telling,
+    /// The last event that the client has.
+    after: u64,
+}
+
+impl Stages {
+    fn after(after: u64) -> Stages {
+        Stages { telling: Telling::default(), after }
+    }
+}
+
+impl Teller for Stages {
+    fn event(&mut self, record: &Record) -> Vec<Sse> {
+        // What the client has is read, too: it counts in what the rest says.
+        let told = self.telling.hear(record).filter(|_| record.seq > self.after);
+        let event = |told: crate::authoring::Told| {
+            let id = format!("{}:{}", record.run, record.seq);
+            Sse::default().id(id).event(told.name).data(flowloom_core::json::write(&told.data))
+        };
+        told.map(event).into_iter().collect()
+    }
+}
+
+/// Has a wish made into a pipeline, to the end.
+pub(super) async fn thought(call: &Call<'_>, wish: &Wish, request: &str) -> Answer<Ended> {
+    let definition = built_in(call, BuiltIn::Thinker).await?;
+    let inputs = job(call, wish).await?;
+    run(call, (&definition, starting(call.server, inputs), request)).await
+}
+
+/// What AgentFlow answers when a wish was made into a pipeline, or could not be.
+async fn authored(server: &Server, ended: &Ended) -> Answer<Map> {
+    let opened = server.app.open_id(ended.id).await?;
+    let mut telling = Telling::default();
+    let told: Vec<_> = opened.records.iter().filter_map(|record| telling.hear(record)).collect();
+    let mut answer = ended.presented.output.as_map().cloned().unwrap_or_default();
+    if ended.state.status != Status::Succeeded {
+        let last = told.iter().rev().find(|told| told.name == "error");
+        let said = |key: &str| last.and_then(|told| told.data.get(key)).cloned();
+        answer = Map::from_iter([
+            ("pipeline_json".into(), Value::Null),
+            ("status".into(), ended.state.status.row().steps.into()),
+            ("log".into(), Value::list(told.iter().map(|told| told.data.clone()).collect())),
+            ("missing_blocks".into(), said("missing_blocks").unwrap_or_else(|| Value::list(Vec::new()))),
+            ("reason".into(), said("error").unwrap_or_default()),
+            ("code".into(), said("code").unwrap_or_default()),
+        ]);
+    }
+    answer.insert("usage".into(), telling.usage());
+    answer.insert("run_id".into(), ended.id.to_string().into());
+    Ok(answer)
+}
+
+/// One of the workflows that every installation has, for who calls.
+async fn built_in(call: &Call<'_>, which: BuiltIn) -> Answer<Definition> {
+    let (server, owner) = (call.server.clone(), call.owner.clone());
+    let found = crate::server::blocking(move || server.catalog.passing(&owner, which.id(), which.content()));
+    Ok(found.await??)
+}
+
+async fn job(call: &Call<'_>, wish: &Wish) -> Answer<Value> {
+    let shared = call.server.clone();
+    // What lies in the folder goes before what is kept: a pipeline that is kept under such an id could not be run.
+    let taken = crate::server::blocking(move || shared.catalog.ids_in_folder()).await?;
+    let how = How { keep: true, taken, ..How::of(&call.server.app.config) };
+    Ok(value_of(&Job::new(&wish.intent, &call.owner, how))?)
+}
+
+fn starting(server: &Server, inputs: Value) -> Starting {
+    Starting { budget: server.app.config.author.budget.clone(), ..Starting::with(inputs) }
 }

@@ -1,0 +1,82 @@
+//! Pipelines from plain language: the stages of `flowloom_author` as functions of a step list, so that a record, resume,
+//! budget, replay and cancel come with it. Every model call, search and trial is a step below its stage's, and what the
+//! stages tell is in the run's record (docs/author.md).
+
+mod functions;
+mod job;
+mod kept;
+mod settings;
+mod told;
+mod trials;
+mod world;
+
+use std::sync::Arc;
+
+use flowloom_author::rehearse::Rehearser;
+use flowloom_core::error::StepError;
+use flowloom_core::limits::Limits;
+use flowloom_formats::Sources;
+use flowloom_models::Models;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::{Clock, Code, Context, Model};
+use flowloom_store::Store;
+
+use crate::blocks::Registry;
+use crate::definitions::Content;
+
+pub(crate) use functions::functions;
+pub(crate) use job::{How, Job, value_of};
+pub(crate) use settings::Settings;
+pub(crate) use told::{Telling, Told};
+
+/// The workflows that every installation has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BuiltIn {
+    /// Asks what is unclear in a wish.
+    Clarifier,
+    /// Makes a pipeline of a wish.
+    Thinker,
+}
+
+impl BuiltIn {
+    /// Its id.
+    pub(crate) fn id(self) -> &'static str {
+        match self {
+            BuiltIn::Clarifier => "clarifier",
+            BuiltIn::Thinker => "thinker",
+        }
+    }
+
+    /// Its definition.
+    pub(crate) fn content(self) -> Content {
+        let text = match self {
+            BuiltIn::Clarifier => include_str!("clarifier.json"),
+            BuiltIn::Thinker => include_str!("thinker.json"),
+        };
+        Content::single(&format!("{}.json", self.id()), text.to_owned())
+    }
+}
+
+/// What the stages reach.
+pub(crate) struct Author {
+    pub(crate) store: Arc<Store>,
+    pub(crate) models: Arc<Models>,
+    pub(crate) code: Arc<dyn Code>,
+    pub(crate) blocks: Arc<Registry>,
+    /// Functions and the like that a pipeline's blocks may use.
+    pub(crate) sources: Sources,
+}
+
+impl Author {
+    fn rehearser(&self, model: Option<&str>, limits: Limits, context: &Context) -> Result<Rehearser, StepError> {
+        let model = Arc::new(trials::BlockModel { models: self.models.clone(), named: model.map(str::to_owned) });
+        Ok(Rehearser {
+            model: model as Arc<dyn Model>,
+            code: self.code.clone(),
+            clock: Arc::new(SystemClock) as Arc<dyn Clock>,
+            sources: self.sources.clone(),
+            limits,
+            owner: context.owner.to_string(),
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! The events of an authoring, read from its run's record: names and fields as AgentFlow's stream has them, with the time
+//! and what it cost.
+
+use std::collections::BTreeMap;
+
+use flowloom_core::event::{Event, Record};
+use flowloom_core::path::Path;
+use flowloom_core::request::Usage;
+use flowloom_core::status::Status;
+use flowloom_core::value::{Map, Number, Value};
+
+use crate::report;
+
+/// An event as clients are told it.
+pub(crate) struct Told {
+    pub(crate) name: String,
+    /// Its fields, with its name as `type` and when it happened as `ts`, in seconds since 1970.
+    pub(crate) data: Value,
+}
+
+/// Reads a record from its beginning.
+#[derive(Default)]
+pub(crate) struct Telling {
+    /// What each stage used.
+    used: BTreeMap<String, Usage>,
+    /// Whether the last word was said.
+    is_over: bool,
+}
+
+impl Telling {
+    /// What the next event of the record means to who follows the authoring.
+    pub(crate) fn hear(&mut self, record: &Record) -> Option<Told> {
+        match &record.event {
+            Event::StepFinished { usage: Some(usage), .. } => {
+                self.used.entry(stage_of(&record.path)).or_insert_with(Usage::none).add(usage);
+                None
+            }
+            Event::Told { name, data } => {
+                let mut data = data.as_map().cloned().unwrap_or_default();
+                if matches!(&**name, "complete" | "error") {
+                    self.is_over = true;
+                    data.insert("run_id".into(), record.run.to_string().into());
+                    data.insert("usage".into(), self.usage());
+                }
+                Some(told(name, data, record.at))
+            }
+            // One that was cancelled, or had no budget left, has said nothing.
+            Event::RunFinished { error, status, .. } if !self.is_over && *status != Status::Succeeded => {
+                let code = error.as_ref().map_or(Value::Null, |error| error.code.to_string().into());
+                let why = error.as_ref().map_or_else(|| status.name().to_owned(), |error| error.message.clone());
+                let data = Map::from_iter([
+                    ("run_id".into(), record.run.to_string().into()),
+                    ("code".into(), code),
+                    ("error".into(), why.into()),
+                    ("missing_blocks".into(), Value::list(Vec::new())),
+                    ("usage".into(), self.usage()),
+                ]);
+                self.is_over = true;
+                Some(told("error", data, record.at))
+            }
+            _ => None,
+        }
+    }
+
+    /// What was used: altogether, and by each stage.
+    pub(crate) fn usage(&self) -> Value {
+        let mut all = Usage::none();
+        self.used.values().for_each(|usage| all.add(usage));
+        let stages = self.used.iter().map(|(stage, usage)| (stage.as_str(), report::usage(usage)));
+        let mut map = report::usage(&all).as_map().cloned().unwrap_or_default();
+        map.insert("stages".into(), Value::map(stages));
+        map.into()
+    }
+}
+
+/// The stage that a path is in.
+fn stage_of(path: &Path) -> String {
+    path.as_str().split('/').nth(1).unwrap_or_default().to_owned()
+}
+
+fn told(name: &str, fields: Map, at: u64) -> Told {
+    let mut data = Map::from_iter([("type".into(), name.into())]);
+    data.extend(fields);
+    data.insert("ts".into(), Number::from_f64(at as f64 / 1e3).map_or(Value::Null, Value::Number));
+    Told { name: name.to_owned(), data: data.into() }
+}

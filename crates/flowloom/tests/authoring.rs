@@ -1,0 +1,162 @@
+//! Pipelines from plain language, over HTTP: with a model of fixed answers, the real sandbox and the real store.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::Place;
+use support::http::Serving;
+
+const TEXT: &str =
+    r#"{"type": "object", "properties": {"text": {"type": "string", "description": "A text."}}, "required": ["text"]}"#;
+
+/// The answers of a model that can do one thing: shout. The first source that it writes gives the wrong field.
+fn shouting() -> Value {
+    let text: Value = serde_json::from_str(TEXT).expect("JSON");
+    let needs = json!({"required_blocks": [{"suggested_id": "shout", "description": "Writes a text in capitals", "execution_type": "python",
+        "depends_on": [], "input_schema": text, "output_schema": text}]});
+    let block = |source: &str| {
+        json!({"id": "shout", "name": "Shout", "description": "Writes a text in capitals", "category": "process",
+        "execution_type": "python", "input_schema": text, "output_schema": text, "use_when": "a text must be loud", "tags": ["text"],
+        "source_code": source, "examples": [{"inputs": {"text": "ab"}, "outputs": {"text": "AB"}}]})
+    };
+    let wrong = block("async def execute(inputs, context):\n    return {'loud': inputs['text'].upper()}\n");
+    let right = block("async def execute(inputs, context):\n    return {'text': inputs['text'].upper()}\n");
+    let pipeline = json!({"id": "pipeline_shout", "name": "Shouts", "nodes": [{"id": "n1", "block_id": "shout", "inputs": {"text": "hello"}}]});
+    let said = |value: Value| value.to_string();
+    json!({"match": [
+        {"contains": "does not fit output_schema", "answer": said(right)},
+        {"contains": "Write this block.", "answer": said(wrong)},
+        {"contains": "data: the blocks", "answer": said(pipeline)},
+        {"contains": "Shout hello at nobody", "answer": "{\"required_blocks\": []}"},
+        {"contains": "Shout", "answer": said(needs)},
+    ], "default": "{\"ready\": false}"})
+}
+
+fn place() -> Place {
+    let place = Place::new("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n");
+    place.write("said.json", &shouting().to_string());
+    place
+}
+
+/// The ids, names and data of a stream of events.
+fn told(server: &Serving, path: &str, headers: &[&str]) -> Vec<(String, String, Value)> {
+    let (mut id, mut name) = (String::new(), String::new());
+    let mut all = Vec::new();
+    for line in server.stream(path, headers) {
+        if let Some(event) = line.strip_prefix("event: ") {
+            name = event.to_owned();
+        } else if let Some(last) = line.strip_prefix("id: ") {
+            id = last.to_owned();
+        } else if let Some(data) = line.strip_prefix("data: ") {
+            all.push((id.clone(), name.clone(), serde_json::from_str(data).expect("JSON")));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_wish_becomes_a_pipeline_that_is_kept_and_runs() {
+    let place = place();
+    let server = Serving::start(&place, &[]);
+    let made = server.post("/api/create-agent", &json!({"intent": "Shout hello", "user_id": "local"}));
+    let agent = made.json();
+    assert_eq!((made.status, &agent["status"]), (200, &json!("done")), "{agent}");
+    assert_eq!(agent["pipeline_json"]["nodes"][0]["block_id"], "shout");
+    assert_eq!(agent["tried"]["nodes"][0]["output"], json!({"text": "HELLO"}), "{agent}");
+    assert_eq!(agent["missing_blocks"], json!([]));
+    assert!(agent["usage"]["stages"]["create"]["output_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{agent}");
+    assert_eq!(server.get("/api/blocks/shout").json()["metadata"]["created_by"], "thinker");
+    let ran = server.post("/api/pipelines/pipeline_shout/run", &json!({})).json();
+    assert_eq!(ran["shared_context"]["n1"], json!({"text": "HELLO"}), "{ran}");
+    // Once more: the block is found, and another pipeline gets an id of its own.
+    let wish = json!({"intent": "Shout hello as before", "user_id": "local"});
+    let again = server.post("/api/create-agent", &wish).json();
+    assert_eq!(again["pipeline_json"]["id"], "pipeline_shout_2", "{again}");
+    assert_eq!(again["log"][1], json!({"step": "search", "matched": ["shout"], "missing": []}));
+}
+
+#[test]
+fn what_cannot_be_made_is_an_error_and_nothing_is_kept() {
+    let place = place();
+    let server = Serving::start(&place, &[]);
+    let made = server.post("/api/create-agent", &json!({"intent": "Shout hello at nobody"}));
+    let agent = made.json();
+    assert_eq!((made.status, &agent["status"], &agent["code"]), (200, &json!("failed"), &json!("FL1060")), "{agent}");
+    assert_eq!(agent["pipeline_json"], Value::Null);
+    assert_eq!(server.get("/api/pipelines").json(), json!([]));
+    assert_eq!(server.post("/api/create-agent", &json!({"intent": " "})).status, 400);
+    assert_eq!(server.post("/api/create-agent", &json!({"intent": "x", "user_id": "somebody"})).status, 200);
+}
+
+#[test]
+fn the_stream_tells_each_stage_once_and_goes_on_where_it_was_lost() {
+    let place = place();
+    let server = Serving::start(&place, &[]);
+    let all = told(&server, "/api/create-agent/stream?intent=Shout%20hello&user_id=local", &[]);
+    let names: Vec<&str> = all.iter().map(|(_, name, _)| name.as_str()).collect();
+    let expected = [
+        "start",
+        "stage",
+        "llm_prompt",
+        "llm_response",
+        "stage_result",
+        "decompose_blocks",
+        "validation",
+        "stage",
+        "search_missing",
+        "stage_result",
+        "stage",
+        "creating_block",
+        "llm_prompt",
+        "llm_response",
+        "block_created",
+        "block_test_failed",
+        "llm_prompt",
+        "llm_response",
+        "block_created",
+        "block_test_passed",
+        "stage_result",
+        "stage",
+        "llm_prompt",
+        "llm_response",
+        "validation",
+        "stage_result",
+        "complete",
+    ];
+    assert_eq!(
+        names.iter().filter(|name| **name != "stage").collect::<Vec<_>>(),
+        expected.iter().filter(|name| **name != "stage").collect::<Vec<_>>()
+    );
+    let (_, _, last) = all.last().expect("events");
+    assert_eq!(last["result"]["pipeline_json"]["id"], "pipeline_shout", "{last}");
+    assert!(last["ts"].as_f64().is_some() && last["usage"]["stages"]["decompose"].is_object(), "{last}");
+    // A browser that lost the connection comes back with the last event that it has; one that has all is sent away.
+    let run = last["run_id"].as_str().expect("a run");
+    let since = format!("Last-Event-ID: {}", all[20].0);
+    let rest = told(&server, "/api/create-agent/stream?intent=Shout%20hello", &[&since]);
+    assert_eq!(rest.len(), all.len() - 21);
+    assert_eq!(rest.last().map(|(_, _, data)| data), Some(last), "also what was used before is counted");
+    let over = format!("Last-Event-ID: {run}:100000");
+    assert_eq!(server.call("GET", "/api/create-agent/stream?intent=Shout%20hello", &[&over], "").status, 204);
+    let elsewhere = "Sec-Fetch-Site: cross-site";
+    assert_eq!(server.call("GET", "/api/create-agent/stream?intent=Shout%20hello", &[elsewhere], "").status, 403);
+}
+
+#[test]
+fn a_person_is_asked_what_is_unclear() {
+    let place = place();
+    let server = Serving::start(&place, &[]);
+    let said = server.post("/api/clarify", &json!({"message": "do it"})).json();
+    assert_eq!(said["ready"], false, "{said}");
+    assert!(
+        said["question"].as_str().is_some_and(|question| question.ends_with('?')),
+        "a model that asks nothing is helped: {said}"
+    );
+    let history: Vec<Value> = ["a", "b", "c"].iter().map(|text| json!({"role": "user", "content": text})).collect();
+    let fourth = server.post("/api/clarify", &json!({"message": "d", "history": history})).json();
+    assert_eq!((&fourth["ready"], &fourth["question"]), (&json!(true), &Value::Null), "{fourth}");
+    assert_eq!(
+        server.post("/api/clarify", &json!({"message": "d", "history": [{"role": "judge", "content": ""}]})).status,
+        400
+    );
+}
