@@ -6,13 +6,12 @@ use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::template::{Part, Segment};
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::{Compiled, Sources, compile, pipeline::template};
+use flowloom_formats::pipeline::{FILE, template};
+use flowloom_formats::{Compiled, Sources, compile};
 
 use crate::answer::{object, text_of};
 use crate::wanted::bad_id;
 
-/// The name under which the pipeline is compiled.
-const FILE: &str = "pipeline.json";
 /// Largest pipeline with its blocks, in bytes.
 const MOST_BYTES: u64 = 8 << 20;
 

@@ -25,7 +25,7 @@ use flowloom_tools::{
     secrets::read_text,
 };
 
-use crate::authoring::{self, Author};
+use crate::authoring::{self, Author, BuiltIn};
 use crate::blocks::Registry as Blocks;
 use crate::bundle::Bundle;
 use crate::config::{Agent, Config, Function};
@@ -194,6 +194,13 @@ impl App {
             agent_folders: Agent::folders(&self.config.agents, &self.config.base()),
             tools: self.config.tools.clone(),
         })
+    }
+
+    /// The bundle of a workflow that every installation has.
+    pub(crate) fn bundle_of(&self, which: BuiltIn) -> Result<Bundle, StepError> {
+        let content = which.content();
+        let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
+        self.bundle(&content.entry, &files, Format::Steps)
     }
 
     /// The run that a person means, with its record and its plan.

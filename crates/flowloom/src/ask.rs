@@ -67,7 +67,8 @@ fn text(line: String) -> Result<Value, Failure> {
     }
 }
 
-fn line(question: &str, help: Option<&str>) -> Result<String, Failure> {
+/// A line that a person writes.
+pub(crate) fn line(question: &str, help: Option<&str>) -> Result<String, Failure> {
     let mut prompt = Text::new(question);
     prompt.help_message = help;
     prompt.prompt().map_err(left)

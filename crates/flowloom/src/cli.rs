@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and how it is written.
 
 mod blocks;
+mod new;
 mod talk;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::draw::Style;
 use crate::server::schedules::Missed;
 pub(crate) use blocks::BlocksCommand;
+pub(crate) use new::NewArgs;
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 
 /// The model that comes with the program's own set-up, and that examples name.
@@ -45,6 +47,8 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run a definition
     Run(RunArgs),
+    /// Make a pipeline of a wish in plain language
+    New(NewArgs),
     /// Report every problem of definitions, without running anything
     Check(CheckArgs),
     /// List runs, newest first

@@ -20,44 +20,56 @@ use crate::report::{clip, duration, sign};
 /// Columns of arriving text that a line shows.
 const TAIL: usize = 60;
 
+/// Shows a run to somebody.
+pub(crate) trait Watcher: Send {
+    /// What happened; each event once, in order.
+    fn event(&mut self, record: &Record);
+
+    /// Text as it arrives.
+    fn delta(&mut self, _path: &Path, _attempt: u32, _text: &str) {}
+
+    /// The run is over, or waits.
+    fn close(&mut self) {}
+}
+
 /// Follows a subscription until the run is over.
 pub(crate) fn follow(
     mut heard: Subscription,
     journal: Arc<dyn Journal>,
     run: flowloom_core::RunId,
-    output: &OutputArgs,
-    quiet: bool,
+    mut watcher: Box<dyn Watcher>,
 ) -> Boxed<'static, ()> {
-    let mut screen = Screen::new(output, quiet);
     Box::pin(async move {
-        let mut last = 0;
+        let mut seen = 0;
         while let Some(signal) = heard.next().await {
-            match signal {
-                Heard::Signal(Signal::Event(record)) => {
-                    last = record.seq;
-                    screen.event(&record);
+            let records = match signal {
+                Heard::Signal(Signal::Event(record)) => vec![record],
+                Heard::Signal(Signal::Delta { path, attempt, text, .. }) => {
+                    watcher.delta(&path, attempt, &text);
+                    continue;
                 }
-                Heard::Signal(Signal::Delta { path, attempt, text, .. }) => screen.delta(&path, attempt, &text),
                 // Too slow for the live stream: the journal has every event among what was missed.
-                Heard::Missed(_) => {
-                    for record in journal.read(run, last).await.unwrap_or_default() {
-                        last = record.seq;
-                        screen.event(&record);
-                    }
+                Heard::Missed(_) => journal.read(run, seen).await.unwrap_or_default(),
+            };
+            for record in records {
+                // What was read from the journal may still come over the live stream.
+                if record.seq > seen {
+                    seen = record.seq;
+                    watcher.event(&record);
                 }
             }
         }
-        screen.close();
+        watcher.close();
     })
 }
 
-struct Screen {
+/// A line for each step.
+pub(crate) struct Screen {
     events: bool,
     stream: bool,
     quiet: bool,
     bars: Option<MultiProgress>,
     lines: HashMap<Path, Line>,
-    seen: u64,
 }
 
 struct Line {
@@ -68,7 +80,7 @@ struct Line {
 }
 
 impl Screen {
-    fn new(output: &OutputArgs, quiet: bool) -> Screen {
+    pub(crate) fn new(output: &OutputArgs, quiet: bool) -> Screen {
         let is_terminal = std::io::stderr().is_terminal();
         Screen {
             events: output.events,
@@ -76,16 +88,12 @@ impl Screen {
             quiet,
             bars: (is_terminal && !quiet).then(MultiProgress::new),
             lines: HashMap::new(),
-            seen: 0,
         }
     }
+}
 
+impl Watcher for Screen {
     fn event(&mut self, record: &Record) {
-        // What was read from the journal may still come over the live stream.
-        if record.seq <= self.seen {
-            return;
-        }
-        self.seen = record.seq;
         if self.events
             && let Ok(line) = serde_json::to_string(record)
         {
@@ -118,6 +126,33 @@ impl Screen {
         }
     }
 
+    fn delta(&mut self, path: &Path, attempt: u32, text: &str) {
+        if self.events {
+            let line = serde_json::json!({"event": "delta", "path": path, "attempt": attempt, "text": text});
+            println!("{line}");
+        }
+        if !self.stream {
+            return;
+        }
+        let Some(line) = self.lines.get_mut(path) else { return };
+        line.tail.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+        let length = line.tail.chars().count();
+        if length > TAIL {
+            line.tail = line.tail.chars().skip(length - TAIL).collect();
+        }
+        if let Some(bar) = &line.bar {
+            bar.set_message(format!("{path}  {}  {}", line.target, line.tail));
+        }
+    }
+
+    fn close(&mut self) {
+        for bar in std::mem::take(&mut self.lines).into_values().filter_map(|line| line.bar) {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Screen {
     fn started(&mut self, record: &Record, target: &str) {
         let target = clip(target, 48);
         let bar = self.bars.as_ref().map(|bars| {
@@ -144,25 +179,6 @@ impl Screen {
         self.say(text.trim_end());
     }
 
-    fn delta(&mut self, path: &Path, attempt: u32, text: &str) {
-        if self.events {
-            let line = serde_json::json!({"event": "delta", "path": path, "attempt": attempt, "text": text});
-            println!("{line}");
-        }
-        if !self.stream {
-            return;
-        }
-        let Some(line) = self.lines.get_mut(path) else { return };
-        line.tail.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
-        let length = line.tail.chars().count();
-        if length > TAIL {
-            line.tail = line.tail.chars().skip(length - TAIL).collect();
-        }
-        if let Some(bar) = &line.bar {
-            bar.set_message(format!("{path}  {}  {}", line.target, line.tail));
-        }
-    }
-
     fn say(&self, line: &str) {
         match &self.bars {
             // Printing through the bars keeps them below what is printed.
@@ -172,12 +188,6 @@ impl Screen {
             None => {
                 let _ = writeln!(std::io::stderr(), "{line}");
             }
-        }
-    }
-
-    fn close(self) {
-        for bar in self.lines.into_values().filter_map(|line| line.bar) {
-            bar.finish_and_clear();
         }
     }
 }

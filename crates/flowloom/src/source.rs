@@ -119,10 +119,10 @@ pub(crate) fn sources(reading: &Reading<'_>, offered: &Offered) -> Sources {
     }
 }
 
-/// The file that is meant: of a folder its table of workflows, where it has one.
+/// The file that is meant: of a folder its table of workflows or its pipeline, where it has one.
 fn entry(path: &Path) -> PathBuf {
-    let table = path.join(flowloom_formats::graph::TABLE);
-    if path.is_dir() && table.is_file() { table } else { path.to_owned() }
+    let inside = [flowloom_formats::graph::TABLE, flowloom_formats::pipeline::FILE].map(|name| path.join(name));
+    inside.into_iter().find(|file| file.is_file()).unwrap_or_else(|| path.to_owned())
 }
 
 /// Reads the files that a format looks for beside a definition; whether there are any. In a pattern `*` is one name.

@@ -3,40 +3,8 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::Place;
+use support::author::place;
 use support::http::Serving;
-
-const TEXT: &str =
-    r#"{"type": "object", "properties": {"text": {"type": "string", "description": "A text."}}, "required": ["text"]}"#;
-
-/// The answers of a model that can do one thing: shout. The first source that it writes gives the wrong field.
-fn shouting() -> Value {
-    let text: Value = serde_json::from_str(TEXT).expect("JSON");
-    let needs = json!({"required_blocks": [{"suggested_id": "shout", "description": "Writes a text in capitals", "execution_type": "python",
-        "depends_on": [], "input_schema": text, "output_schema": text}]});
-    let block = |source: &str| {
-        json!({"id": "shout", "name": "Shout", "description": "Writes a text in capitals", "category": "process",
-        "execution_type": "python", "input_schema": text, "output_schema": text, "use_when": "a text must be loud", "tags": ["text"],
-        "source_code": source, "examples": [{"inputs": {"text": "ab"}, "outputs": {"text": "AB"}}]})
-    };
-    let wrong = block("async def execute(inputs, context):\n    return {'loud': inputs['text'].upper()}\n");
-    let right = block("async def execute(inputs, context):\n    return {'text': inputs['text'].upper()}\n");
-    let pipeline = json!({"id": "pipeline_shout", "name": "Shouts", "nodes": [{"id": "n1", "block_id": "shout", "inputs": {"text": "hello"}}]});
-    let said = |value: Value| value.to_string();
-    json!({"match": [
-        {"contains": "does not fit output_schema", "answer": said(right)},
-        {"contains": "Write this block.", "answer": said(wrong)},
-        {"contains": "data: the blocks", "answer": said(pipeline)},
-        {"contains": "Shout hello at nobody", "answer": "{\"required_blocks\": []}"},
-        {"contains": "Shout", "answer": said(needs)},
-    ], "default": "{\"ready\": false}"})
-}
-
-fn place() -> Place {
-    let place = Place::new("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n");
-    place.write("said.json", &shouting().to_string());
-    place
-}
 
 /// The ids, names and data of a stream of events.
 fn told(server: &Serving, path: &str, headers: &[&str]) -> Vec<(String, String, Value)> {
@@ -146,7 +114,7 @@ fn the_stream_tells_each_stage_once_and_goes_on_where_it_was_lost() {
 fn a_person_is_asked_what_is_unclear() {
     let place = place();
     let server = Serving::start(&place, &[]);
-    let said = server.post("/api/clarify", &json!({"message": "do it"})).json();
+    let said = server.post("/api/clarify", &json!({"message": "Say something"})).json();
     assert_eq!(said["ready"], false, "{said}");
     assert!(
         said["question"].as_str().is_some_and(|question| question.ends_with('?')),

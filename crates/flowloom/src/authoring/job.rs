@@ -74,7 +74,7 @@ pub(super) fn given(payload: &Payload) -> Value {
 }
 
 /// Reads a value of this shape; `expected` says what it should have been.
-pub(super) fn read<T: DeserializeOwned>(value: &Value, expected: &str) -> Result<T, StepError> {
+pub(crate) fn read<T: DeserializeOwned>(value: &Value, expected: &str) -> Result<T, StepError> {
     serde_json::from_str(&write(value))
         .map_err(|error| StepError::new(Code::InputInvalid, format!("this is not {expected}: {error}")))
 }

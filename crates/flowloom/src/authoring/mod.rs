@@ -2,10 +2,12 @@
 //! budget, replay and cancel come with it. Every model call, search and trial is a step below its stage's, and what the
 //! stages tell is in the run's record (docs/author.md).
 
+pub(crate) mod files;
 mod functions;
 mod job;
 mod kept;
 mod settings;
+mod stages;
 mod told;
 mod trials;
 mod world;
@@ -25,8 +27,9 @@ use crate::blocks::Registry;
 use crate::definitions::Content;
 
 pub(crate) use functions::functions;
-pub(crate) use job::{How, Job, value_of};
+pub(crate) use job::{How, Job, read, value_of};
 pub(crate) use settings::Settings;
+pub(crate) use stages::Stages;
 pub(crate) use told::{Telling, Told};
 
 /// The workflows that every installation has.

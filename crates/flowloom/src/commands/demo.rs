@@ -14,6 +14,7 @@ use flowloom_formats::{Sources, compile, present};
 use flowloom_runtime::Start;
 use tokio::net::TcpListener;
 
+use super::run::watched;
 use crate::app::App;
 use crate::bundle::Bundle;
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
@@ -191,14 +192,10 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
         id: None,
     };
     let run = engine.start(start)?;
-    let shown =
-        progress::follow(run.subscribe(), engine.journal().clone(), run.id(), &OutputArgs::default(), global.json);
-    let shown = tokio::spawn(shown);
     let started = Instant::now();
-    let outcome = run.drive().await;
-    drop(engine);
-    // An error would only say that showing the last lines failed.
-    let _ = shown.await;
+    let watcher = Box::new(progress::Screen::new(&OutputArgs::default(), global.json));
+    let ended = watched(&engine, run, watcher).await;
+    let outcome = ended.ok_or_else(|| Failure::usage(format!("{} has no outcome", example.file)))?;
     println!("{}", report::for_people(&present(&plan, &outcome.state, &outcome.env).output));
     if let Some(error) = &outcome.state.error {
         eprintln!("error[{}]: {}", error.code, error.message);

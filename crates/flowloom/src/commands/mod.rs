@@ -11,6 +11,7 @@ mod keep;
 mod keys;
 mod mcp;
 mod models;
+mod new;
 mod remote;
 mod resume;
 mod run;
@@ -53,6 +54,7 @@ async fn dispatch(cli: Cli) -> Outcome {
     let global = cli.global;
     match cli.command {
         Command::Run(arguments) => run::run(&global, arguments).await,
+        Command::New(arguments) => new::new(&global, arguments).await,
         Command::Check(arguments) => check::check(&global, arguments),
         Command::Runs { limit } => runs::list(&global, limit).await,
         Command::Show { run } => runs::show(&global, &run).await,

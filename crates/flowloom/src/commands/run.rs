@@ -115,9 +115,13 @@ pub(super) async fn drive(
 }
 
 async fn driven(global: &Global, output: &OutputArgs, engine: &Engine, run: Run) -> Option<RunOutcome> {
+    watched(engine, run, Box::new(progress::Screen::new(output, global.json))).await
+}
+
+/// Drives a run to where it ends or waits while somebody watches; `None` if there is no outcome. An interrupt cancels it.
+pub(super) async fn watched(engine: &Engine, run: Run, watcher: Box<dyn progress::Watcher>) -> Option<RunOutcome> {
     let id = run.id();
-    let shown = progress::follow(run.subscribe(), engine.journal().clone(), id, output, global.json);
-    let shown = tokio::spawn(shown);
+    let shown = tokio::spawn(progress::follow(run.subscribe(), engine.journal().clone(), id, watcher));
     let control = run.control();
     let mut driving = run.spawn();
     let outcome = loop {

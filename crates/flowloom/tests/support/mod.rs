@@ -1,6 +1,7 @@
 //! Helpers of the end-to-end tests: the program in a folder of its own, and a server on loopback that counts.
 #![allow(dead_code)]
 
+pub(crate) mod author;
 pub(crate) mod clients;
 pub(crate) mod embedder;
 pub(crate) mod http;

@@ -34,6 +34,9 @@ pub const RULES: TextRules =
 /// Names of references that are no nodes.
 const RESERVED: [&str; 2] = ["memory", "user"];
 
+/// The pipeline of a folder that is one pipeline.
+pub const FILE: &str = "pipeline.json";
+
 /// The folder beside a pipeline that has its blocks.
 pub const BLOCKS: &str = "blocks/";
 

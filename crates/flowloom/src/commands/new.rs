@@ -1,0 +1,207 @@
+//! `flowloom new`: a pipeline from plain language, as files.
+
+use std::sync::Arc;
+
+use flowloom_author::clarify::{Clarified, Said, Speaker};
+use flowloom_core::json::parse_value;
+use flowloom_core::plan::Plan;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_formats::present;
+use flowloom_runtime::{Outcome as RunOutcome, Start};
+
+use super::print;
+use super::run::{choose_model, watched};
+use crate::app::{App, plan_of};
+use crate::authoring::files::{self, Folder};
+use crate::authoring::{BuiltIn, How, Job, Stages, Telling, read, value_of};
+use crate::cli::{Global, NewArgs};
+use crate::config::Config;
+use crate::failure::{Failure, Outcome};
+use crate::progress::Watcher;
+use crate::{ask, inputs};
+
+pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
+    let mut config = Config::load(global)?;
+    if !arguments.model.is_empty() {
+        // What is said here goes before what is written there.
+        (config.author.model, config.author.block_model) = (None, None);
+    }
+    choose_model(&mut config, &arguments.model);
+    config.author.budget = arguments.budget.clone().or(config.author.budget);
+    let folder = arguments.out.as_deref().map(Folder::prepare).transpose()?;
+    let mut answers = Answers::of(&arguments)?;
+    let wish = match arguments.wish.clone() {
+        Some(wish) => wish,
+        None => answers.give("What should it do?")?,
+    };
+    let app = App::open(config)?;
+    let author = Author { app: &app, how: How::of(&app.config), arguments: &arguments, is_quiet: global.json };
+    let intent = if arguments.yes { wish } else { author.clarified(wish, &mut answers).await? };
+    let (outcome, plan) = author.think(&intent).await?;
+    if outcome.state.status != Status::Succeeded {
+        return Ok(refused(global, &outcome));
+    }
+    let made = present(&plan, &outcome.state, &outcome.env).output;
+    let folder = match folder {
+        Some(folder) => folder,
+        None => Folder::free(&made)?,
+    };
+    let written = folder.write(&made)?;
+    match global.json {
+        true => print(&summary(&made, &outcome, &folder, &written)),
+        false => files::tell(&made, &folder, &written),
+    }
+    Ok(0)
+}
+
+/// Why there is no pipeline; the stages have said it already where they got that far.
+fn refused(global: &Global, outcome: &RunOutcome) -> u8 {
+    if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
+        eprintln!("error[{}]: {}", error.code, error.message);
+    }
+    eprintln!("  flowloom show {} shows how far it came; nothing was written", outcome.id);
+    if global.json {
+        let error = outcome.state.error.as_ref().map_or(Value::Null, |error| error.message.as_str().into());
+        print(&Value::map([("run_id", outcome.id.to_string().into()), ("error", error)]));
+    }
+    outcome.state.status.row().exit_code
+}
+
+fn summary(made: &Value, outcome: &RunOutcome, folder: &Folder, written: &[String]) -> Value {
+    let mut telling = Telling::default();
+    outcome.records.iter().for_each(|record| drop(telling.hear(record)));
+    let field = |name: &str| made.get(name).cloned().unwrap_or_default();
+    Value::map([
+        ("run_id", outcome.id.to_string().into()),
+        ("folder", folder.path().display().to_string().into()),
+        ("files", Value::list(written.iter().map(|file| file.as_str().into()).collect())),
+        ("pipeline_json", field("pipeline_json")),
+        ("tried", field("tried")),
+        ("usage", telling.usage()),
+    ])
+}
+
+/// What the built-in workflows are run with.
+struct Author<'a> {
+    app: &'a App,
+    how: How,
+    arguments: &'a NewArgs,
+    is_quiet: bool,
+}
+
+impl Author<'_> {
+    /// The wish after everything that had to be asked.
+    async fn clarified(&self, wish: String, answers: &mut Answers) -> Result<String, Failure> {
+        let (mut message, mut history) = (wish, Vec::new());
+        loop {
+            let clarified = self.clarify(&message, &history).await?;
+            if let Some(intent) = clarified.refined_intent {
+                return Ok(intent);
+            }
+            let question = clarified.question.unwrap_or_default();
+            let answer = answers.give(&question)?;
+            history.push(Said { role: Speaker::User, content: message });
+            history.push(Said { role: Speaker::Assistant, content: question });
+            message = answer;
+        }
+    }
+
+    async fn clarify(&self, message: &str, history: &[Said]) -> Result<Clarified, Failure> {
+        let entries = [("message", message.into()), ("history", value_of(&history)?), ("how", value_of(&self.how)?)];
+        let (outcome, plan) = self.run(BuiltIn::Clarifier, Value::map(entries), Box::new(Unseen)).await?;
+        if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
+            return Err(error.clone().into());
+        }
+        Ok(read(&present(&plan, &outcome.state, &outcome.env).output, "an answer of the clarifier")?)
+    }
+
+    async fn think(&self, intent: &str) -> Result<(RunOutcome, Arc<Plan>), Failure> {
+        let job = value_of(&Job::new(intent, &self.arguments.user, self.how.clone()))?;
+        let watcher: Box<dyn Watcher> = if self.is_quiet { Box::new(Unseen) } else { Box::new(Stages::new()) };
+        self.run(BuiltIn::Thinker, job, watcher).await
+    }
+
+    async fn run(
+        &self,
+        which: BuiltIn,
+        input: Value,
+        watcher: Box<dyn Watcher>,
+    ) -> Result<(RunOutcome, Arc<Plan>), Failure> {
+        let bundle = self.app.bundle_of(which)?;
+        let (engine, plan) = (self.app.engine(&bundle)?, plan_of(&bundle)?);
+        let mut limits = self.app.config.limits.within(&plan.limits);
+        if let Some(budget) = &self.app.config.author.budget {
+            inputs::budget(budget, &mut limits)?;
+        }
+        let start = Start {
+            plan: plan.clone(),
+            bundle: self.app.store.keep_bundle(&bundle.text()?),
+            inputs: input,
+            owner: self.arguments.user.clone(),
+            agent: None,
+            limits,
+            depth: 0,
+            workflow: Some(which.id().to_owned()),
+            keep: None,
+            id: None,
+        };
+        let run = engine.start(start)?;
+        let lost = || Failure::usage("the run has no outcome; flowloom resume last goes on with it".to_owned());
+        Ok((watched(&engine, run, watcher).await.ok_or_else(lost)?, plan))
+    }
+}
+
+/// Shows nothing.
+struct Unseen;
+
+impl Watcher for Unseen {
+    fn event(&mut self, _record: &flowloom_core::event::Record) {}
+}
+
+/// Where answers come from.
+enum Answers {
+    /// Whoever sits at the terminal.
+    Terminal,
+    /// A file, in order.
+    Given(std::vec::IntoIter<String>),
+    /// Nobody.
+    Nobody,
+}
+
+impl Answers {
+    fn of(arguments: &NewArgs) -> Result<Answers, Failure> {
+        match &arguments.answers {
+            Some(file) => Ok(Answers::Given(list(&inputs::read_file(file)?).into_iter())),
+            None if ask::is_possible() && !arguments.yes => Ok(Answers::Terminal),
+            None => Ok(Answers::Nobody),
+        }
+    }
+
+    /// The answer to a question.
+    fn give(&mut self, question: &str) -> Result<String, Failure> {
+        let lacking = |why: &str| {
+            let message =
+                format!("{why}: {question}\n  answer with --answers FILE, or have it built as it is with --yes");
+            Failure::usage(message)
+        };
+        match self {
+            Answers::Terminal => tokio::task::block_in_place(|| ask::line(question, None)),
+            Answers::Given(answers) => {
+                let answer = answers.next().ok_or_else(|| lacking("there is no further answer"))?;
+                eprintln!("? {question}\n> {answer}");
+                Ok(answer)
+            }
+            Answers::Nobody => Err(lacking("the wish is not clear")),
+        }
+    }
+}
+
+/// A JSON list of texts, or the lines that are not empty.
+fn list(text: &str) -> Vec<String> {
+    let texts = |value: Value| -> Option<Vec<String>> {
+        value.as_list()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+    };
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    parse_value(text).ok().and_then(texts).unwrap_or_else(lines)
+}

@@ -1,0 +1,42 @@
+//! A model of fixed answers that can have one thing made: something that shouts.
+
+use serde_json::{Value, json};
+
+use super::Place;
+
+const TEXT: &str =
+    r#"{"type": "object", "properties": {"text": {"type": "string", "description": "A text."}}, "required": ["text"]}"#;
+
+/// The answers of a model that can do one thing: shout. The first source that it writes gives the wrong field.
+fn shouting() -> Value {
+    let text: Value = serde_json::from_str(TEXT).expect("JSON");
+    let needs = json!({"required_blocks": [{"suggested_id": "shout", "description": "Writes a text in capitals", "execution_type": "python",
+        "depends_on": [], "input_schema": text, "output_schema": text}]});
+    let block = |source: &str| {
+        json!({"id": "shout", "name": "Shout", "description": "Writes a text in capitals", "category": "process",
+        "execution_type": "python", "input_schema": text, "output_schema": text, "use_when": "a text must be loud", "tags": ["text"],
+        "source_code": source, "examples": [{"inputs": {"text": "ab"}, "outputs": {"text": "AB"}}]})
+    };
+    let wrong = block("async def execute(inputs, context):\n    return {'loud': inputs['text'].upper()}\n");
+    let right = block("async def execute(inputs, context):\n    return {'text': inputs['text'].upper()}\n");
+    let pipeline = json!({"id": "pipeline_shout", "name": "Shouts", "nodes": [{"id": "n1", "block_id": "shout", "inputs": {"text": "hello"}}]});
+    let said = |value: Value| value.to_string();
+    json!({"match": [
+        {"contains": "does not fit output_schema", "answer": said(right)},
+        {"contains": "Write this block.", "answer": said(wrong)},
+        {"contains": "data: the blocks", "answer": said(pipeline)},
+        {"contains": "You turn a conversation", "answer": "Shout hello at everyone"},
+        {"contains": "At whom?", "answer": said(json!({"ready": true, "refined_intent": "Shout hello at everyone"}))},
+        {"contains": "Say something", "answer": said(json!({"ready": false}))},
+        {"contains": "You decide whether", "answer": said(json!({"ready": false, "question": "At whom?"}))},
+        {"contains": "Shout hello at nobody", "answer": "{\"required_blocks\": []}"},
+        {"contains": "Shout", "answer": said(needs)},
+    ]})
+}
+
+/// A place where wishes to shout come true.
+pub(crate) fn place() -> Place {
+    let place = Place::new("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n");
+    place.write("said.json", &shouting().to_string());
+    place
+}
