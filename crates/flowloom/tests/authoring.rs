@@ -128,3 +128,36 @@ fn a_person_is_asked_what_is_unclear() {
         400
     );
 }
+
+#[test]
+fn a_crash_in_the_third_stage_goes_on_in_the_third_stage() {
+    let place = place();
+    let mut server = Serving::start(&place, &[]);
+    let path = "/api/create-agent/stream?intent=Shout%20hello";
+    let mut last = String::new();
+    let mut before = Vec::new();
+    for line in server.stream(path, &[]) {
+        if let Some(id) = line.strip_prefix("id: ") {
+            last = id.to_owned();
+        } else if let Some(name) = line.strip_prefix("event: ") {
+            before.push(name.to_owned());
+        } else if line.is_empty() && before.last().is_some_and(|name| name == "block_test_failed") {
+            break;
+        }
+    }
+    server.child.kill().and_then(|()| server.child.wait()).expect("killed");
+    let server = Serving::start(&place, &[]);
+    let after = told(&server, path, &[&format!("Last-Event-ID: {last}")]);
+    let all: Vec<&str> =
+        before.iter().map(String::as_str).chain(after.iter().map(|(_, name, _)| name.as_str())).collect();
+    for once in ["start", "decompose_blocks", "search_missing", "creating_block", "block_test_passed", "complete"] {
+        assert_eq!(all.iter().filter(|name| **name == once).count(), 1, "{once}: {all:?}");
+    }
+    // Each question was asked once, in whichever life of the server.
+    let (_, _, complete) = after.last().expect("events");
+    let run = server.get(&format!("/api/v1/runs/{}", complete["run_id"].as_str().expect("a run"))).json();
+    let asked = run["steps"].as_array().expect("steps").iter().filter(|step| step["kind"] == "generate");
+    let places: Vec<&str> = asked.map(|step| step["path"].as_str().expect("a path")).collect();
+    assert_eq!(places.len(), 4, "{places:?}");
+    assert_eq!(server.get("/api/pipelines/pipeline_shout").json()["nodes"][0]["block_id"], "shout");
+}
