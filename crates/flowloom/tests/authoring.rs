@@ -44,6 +44,25 @@ fn a_wish_becomes_a_pipeline_that_is_kept_and_runs() {
 }
 
 #[test]
+fn a_wish_is_fulfilled_in_one_call() {
+    let place = place();
+    let server = Serving::start(&place, &[]);
+    let wish = json!({"intent": "Shout hello", "user_id": "local"}).to_string();
+    let call =
+        || server.call("POST", "/api/automate", &["Idempotency-Key: k", "Content-Type: application/json"], &wish);
+    let done = call().json();
+    assert_eq!((&done["status"], &done["results"]["n1"]), (&json!("completed"), &json!({"text": "HELLO"})), "{done}");
+    let steps: Vec<&Value> = done["log"].as_array().expect("a log").iter().map(|entry| &entry["step"]).collect();
+    assert_eq!(steps[0], "decompose");
+    assert!(steps.contains(&&json!("_load_memory")), "{steps:?}");
+    let again = call().json();
+    assert_eq!((&again["run_id"], &again["thinker_run_id"]), (&done["run_id"], &done["thinker_run_id"]));
+    let failed = server.post("/api/automate", &json!({"intent": "Shout hello at nobody"})).json();
+    assert_eq!((&failed["status"], &failed["missing_blocks"]), (&json!("failed"), &json!([])), "{failed}");
+    assert!(failed["reason"].as_str().is_some_and(|reason| reason.contains("required_blocks")), "{failed}");
+}
+
+#[test]
 fn what_cannot_be_made_is_an_error_and_nothing_is_kept() {
     let place = place();
     let server = Serving::start(&place, &[]);

@@ -309,7 +309,7 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
 
 /// The routes of the systems that the formats come from.
 fn seeds() -> OpenApiRouter<Arc<Server>> {
-    use seeds::agentflow::{author, blocks, executions, memory, notifications, pipelines};
+    use seeds::agentflow::{author, automate, blocks, executions, memory, notifications, pipelines};
     use seeds::{agentos, anythingllm};
     OpenApiRouter::new()
         .routes(routes!(agentos::create, agentos::list))
@@ -323,6 +323,7 @@ fn seeds() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(author::clarify))
         .routes(routes!(author::create_agent))
         .routes(routes!(author::create_agent_stream, author::follow_create_agent))
+        .routes(routes!(automate::automate))
         .routes(routes!(blocks::list, blocks::put))
         .routes(routes!(blocks::get, blocks::remove))
         .routes(routes!(blocks::source))

@@ -75,14 +75,14 @@ pub(crate) async fn clarify(
 #[into_params(parameter_in = Query)]
 pub(crate) struct Wish {
     /// What is wanted, in words that need no conversation.
-    intent: String,
+    pub(super) intent: String,
     /// Whose pipeline it will be; a key that belongs to a user decides that itself.
     #[serde(default)]
-    user_id: Option<String>,
+    pub(super) user_id: Option<String>,
 }
 
 impl Wish {
-    fn check(&self) -> Answer<()> {
+    pub(super) fn check(&self) -> Answer<()> {
         match self.intent.trim().is_empty() {
             true => Err(Problem::new(Code::RequestInvalid, "the intent says nothing")),
             false => Ok(()),
@@ -215,7 +215,7 @@ pub(super) async fn thought(call: &Call<'_>, wish: &Wish, request: &str) -> Answ
 }
 
 /// What AgentFlow answers when a wish was made into a pipeline, or could not be.
-async fn authored(server: &Server, ended: &Ended) -> Answer<Map> {
+pub(super) async fn authored(server: &Server, ended: &Ended) -> Answer<Map> {
     let opened = server.app.open_id(ended.id).await?;
     let mut telling = Telling::default();
     let told: Vec<_> = opened.records.iter().filter_map(|record| telling.hear(record)).collect();

@@ -1,6 +1,7 @@
 //! AgentFlow: blocks, pipelines, their executions, notifications and memory (docs/formats/pipeline.md).
 
 pub(crate) mod author;
+pub(crate) mod automate;
 pub(crate) mod blocks;
 pub(crate) mod executions;
 pub(crate) mod memory;
