@@ -13,6 +13,7 @@ pub mod clarify;
 pub mod create;
 pub mod decompose;
 pub mod event;
+mod into;
 mod marked;
 pub mod rehearse;
 mod sample;
@@ -25,6 +26,7 @@ mod wiring;
 pub mod world;
 
 pub use event::Event;
+pub use into::{Written, into};
 pub use rehearse::{Rehearsal, Rehearser};
 pub use think::{Draft, Stage, think};
 pub use wanted::Wanted;

@@ -47,3 +47,13 @@ fn what_cannot_be_made_leaves_nothing_behind() {
     assert_eq!(names, [&json!("budget_exceeded"), &json!("failed")]);
     assert!(!place.path("shout").exists());
 }
+
+#[test]
+fn what_another_format_has_no_place_for_is_named_and_nothing_is_lost() {
+    let place = place();
+    let made = place.run(&["new", "Shout hello", "--yes", "--into", "steps"]);
+    assert_eq!(exit(&made), 2);
+    assert!(stderr(&made).contains("n1: the Python block shout has no place"), "{}", stderr(&made));
+    assert!(place.path("shout/pipeline.json").is_file());
+    assert_eq!(exit(&place.run(&["new", "Shout hello", "--yes", "--into", "haiku"])), 2);
+}

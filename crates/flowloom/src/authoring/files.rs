@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use flowloom_author::Written;
+use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_formats::pipeline::{BLOCKS, FILE, built_in};
@@ -61,6 +63,27 @@ impl Folder {
             std::fs::write(&path, report::indented(value) + "\n").map_err(|error| unwritable(&path, &error))?;
         }
         Ok(files.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Writes it in another format, too, or says what has no place there.
+    pub(crate) fn write_as(
+        &self,
+        format: Format,
+        made: &Value,
+        model: &str,
+        written: &mut Vec<String>,
+    ) -> Result<Vec<String>, Failure> {
+        let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
+        let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
+        match flowloom_author::into(format, pipeline, blocks, model) {
+            Ok(Written { file, text }) => {
+                let path = self.0.join(&file);
+                std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
+                written.push(file);
+                Ok(Vec::new())
+            }
+            Err(problems) => Ok(problems),
+        }
     }
 
     fn make(&self) -> Result<(), Failure> {

@@ -17,6 +17,9 @@ pub(crate) struct NewArgs {
     /// Answers to what may be asked: a JSON list of texts, or one on each line; `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub(crate) answers: Option<PathBuf>,
+    /// Also write it in another format, where that has a place for all of it: flow, steps or markdown
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) into: Option<String>,
     /// The model that thinks and that the blocks ask (p:m), or an alias (named=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,

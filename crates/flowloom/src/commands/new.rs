@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use flowloom_author::clarify::{Clarified, Said, Speaker};
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Format, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::present;
+use flowloom_runtime::effects::Model as _;
 use flowloom_runtime::{Outcome as RunOutcome, Start};
 
 use super::print;
 use super::run::{choose_model, watched};
-use crate::app::{App, plan_of};
+use crate::app::{self, App, plan_of};
 use crate::authoring::files::{self, Folder};
 use crate::authoring::{BuiltIn, How, Job, Stages, Telling, read, value_of};
 use crate::cli::{Global, NewArgs};
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::progress::Watcher;
-use crate::{ask, inputs};
+use crate::{ask, inputs, source};
 
 pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
     let mut config = Config::load(global)?;
@@ -30,6 +31,7 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
     choose_model(&mut config, &arguments.model);
     config.author.budget = arguments.budget.clone().or(config.author.budget);
     let folder = arguments.out.as_deref().map(Folder::prepare).transpose()?;
+    let into = source::format(arguments.into.as_deref())?;
     let mut answers = Answers::of(&arguments)?;
     let wish = match arguments.wish.clone() {
         Some(wish) => wish,
@@ -47,10 +49,19 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
         Some(folder) => folder,
         None => Folder::free(&made)?,
     };
-    let written = folder.write(&made)?;
+    let mut written = folder.write(&made)?;
+    let lacks = match into {
+        Some(format) => folder.write_as(format, &made, &author.model()?, &mut written)?,
+        None => Vec::new(),
+    };
     match global.json {
         true => print(&summary(&made, &outcome, &folder, &written)),
         false => files::tell(&made, &folder, &written),
+    }
+    if !lacks.is_empty() {
+        let problems = lacks.join("\n  ");
+        let format = into.map_or("", Format::name);
+        return Err(Failure::usage(format!("the pipeline was written, but cannot be had as {format}:\n  {problems}")));
     }
     Ok(0)
 }
@@ -91,6 +102,13 @@ struct Author<'a> {
 }
 
 impl Author<'_> {
+    /// The model that prompts name where a format wants that.
+    fn model(&self) -> Result<String, Failure> {
+        let models =
+            app::models(&self.app.config, self.app.config.default_model.value.clone(), &self.app.config.aliases);
+        Ok(models.resolve(None)?)
+    }
+
     /// The wish after everything that had to be asked.
     async fn clarified(&self, wish: String, answers: &mut Answers) -> Result<String, Failure> {
         let (mut message, mut history) = (wish, Vec::new());
