@@ -114,6 +114,9 @@ impl App {
         if let Some(root) = &self.config.files_root {
             registry = registry.with_files(root);
         }
+        if let Some(search) = &self.config.search {
+            registry = registry.with_search(search.clone());
+        }
         for (id, function) in workflows::built_in(host).into_iter().chain(authoring::functions(author)) {
             registry = registry.with_function(id, function);
         }
@@ -287,7 +290,9 @@ pub(crate) fn servers(config: &Config) -> Result<Servers, StepError> {
 /// What may be reached, as configured.
 fn policy(config: &Config) -> Result<EgressPolicy, StepError> {
     let mut allowed = config.egress.allow.clone();
-    allowed.extend(config.tools.base_url.as_deref().and_then(host_and_port));
+    // A host that is named is allowed by that.
+    let named = config.tools.base_url.as_deref().into_iter().chain(config.search.as_ref().map(|it| it.url.as_str()));
+    allowed.extend(named.filter_map(host_and_port));
     let mut policy = EgressPolicy::allowing(&allowed)?;
     if let Some(ports) = &config.egress.ports {
         policy.ports.clone_from(ports);

@@ -15,6 +15,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::{FunctionDeclaration, ToolHost};
 use flowloom_store::{Database, LEASE, Settings};
 use flowloom_tools::secrets::read_text;
+use flowloom_tools::{SearchProvider, WebSearch};
 use serde::{Deserialize, Serialize};
 
 use crate::authoring;
@@ -43,6 +44,7 @@ pub(crate) struct File {
     providers: BTreeMap<String, Provider>,
     embeddings: Embeddings,
     author: authoring::Settings,
+    search: Search,
     limits: Option<Limits>,
     egress: Egress,
     files: Files,
@@ -100,6 +102,37 @@ pub(crate) struct Embeddings {
     pub(crate) model: Option<String>,
     /// How like what is wanted a block must be to be taken for it, from 0 to 1.
     pub(crate) likeness: Option<f32>,
+}
+
+/// Who searches the web for definitions.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Search {
+    provider: Option<String>,
+    url: Option<String>,
+    /// The name of the secret that is its key.
+    key: Option<String>,
+}
+
+impl Search {
+    /// What it says, if it says anything.
+    fn read(self) -> Result<Option<WebSearch>, StepError> {
+        let invalid = |message: String| Err(StepError::new(Code::ConfigInvalid, message));
+        let Some(name) = &self.provider else {
+            return match (self.url, self.key) {
+                (None, None) => Ok(None),
+                _ => invalid("[search] names no provider".to_owned()),
+            };
+        };
+        let Some(provider) = SearchProvider::parse(name) else {
+            let known: Vec<&str> = SearchProvider::ALL.iter().map(|provider| provider.name()).collect();
+            return invalid(format!("[search] provider is one of {}, not {name:?}", known.join(", ")));
+        };
+        match self.url.or_else(|| provider.address().map(str::to_owned)) {
+            Some(url) => Ok(Some(WebSearch { provider, url, key: self.key })),
+            None => invalid(format!("[search] needs the url of your {name}: http://HOST/search")),
+        }
+    }
 }
 
 /// Which addresses may be reached.
@@ -288,6 +321,7 @@ pub(crate) struct Config {
     pub(crate) embeddings: Embeddings,
     /// How pipelines are made of wishes.
     pub(crate) author: authoring::Settings,
+    pub(crate) search: Option<WebSearch>,
     pub(crate) limits: Limits,
     pub(crate) egress: Egress,
     pub(crate) files_root: Option<PathBuf>,
@@ -348,6 +382,7 @@ impl Config {
             providers: file.providers,
             embeddings: file.embeddings,
             author: file.author.checked()?,
+            search: file.search.read()?,
             limits: file.limits.unwrap_or_default(),
             egress: file.egress,
             tools: file.tools,

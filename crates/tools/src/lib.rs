@@ -17,7 +17,7 @@ pub mod secrets;
 mod tests;
 
 pub use egress::{EgressPolicy, HostPort, Lookup, SystemLookup};
-pub use functions::{Capabilities, FunctionConfig, HttpFunction, NativeFunction, Registry};
+pub use functions::{Capabilities, FunctionConfig, HttpFunction, NativeFunction, Registry, SearchProvider, WebSearch};
 pub use http::{HttpClient, HttpLimits};
 pub use mcp::{McpConfig, McpServer, Remote};
 pub use scrape::PageScraper;

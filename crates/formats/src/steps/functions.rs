@@ -9,12 +9,13 @@ use flowloom_core::template::{Data, Template};
 use super::Compiler;
 
 /// Functions that every installation has; the first four are steps of their own, the others are called.
-pub const BUILT_IN: [&str; 19] = [
+pub const BUILT_IN: [&str; 20] = [
     "agent::chat",
     "memory::get",
     "memory::set",
     "human::ask",
     "tool::web_fetch",
+    "tool::web_search",
     "tool::http_request",
     "tool::file_read",
     "tool::file_write",

@@ -23,14 +23,15 @@ use crate::secrets::{Used, Writing};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Builtin {
     WebFetch,
+    WebSearch,
     HttpRequest,
     FileRead,
     FileWrite,
 }
 
 impl Builtin {
-    pub(super) const ALL: [Builtin; 4] =
-        [Builtin::WebFetch, Builtin::HttpRequest, Builtin::FileRead, Builtin::FileWrite];
+    pub(super) const ALL: [Builtin; 5] =
+        [Builtin::WebFetch, Builtin::WebSearch, Builtin::HttpRequest, Builtin::FileRead, Builtin::FileWrite];
 
     pub(super) fn of(id: &str) -> Option<Builtin> {
         Builtin::ALL.into_iter().find(|builtin| builtin.id() == id)
@@ -39,6 +40,7 @@ impl Builtin {
     pub(super) fn id(self) -> &'static str {
         match self {
             Builtin::WebFetch => "tool::web_fetch",
+            Builtin::WebSearch => "tool::web_search",
             Builtin::HttpRequest => "tool::http_request",
             Builtin::FileRead => "tool::file_read",
             Builtin::FileWrite => "tool::file_write",
@@ -49,13 +51,14 @@ impl Builtin {
     fn main_argument(self) -> &'static str {
         match self {
             Builtin::WebFetch | Builtin::HttpRequest => "url",
+            Builtin::WebSearch => "query",
             Builtin::FileRead | Builtin::FileWrite => "path",
         }
     }
 
     pub(super) fn class(self, request: &CallRequest) -> EffectClass {
         let changes = match self {
-            Builtin::WebFetch | Builtin::FileRead => false,
+            Builtin::WebFetch | Builtin::WebSearch | Builtin::FileRead => false,
             Builtin::FileWrite => true,
             Builtin::HttpRequest => {
                 let method = method(&Args::read(&request.payload, self.main_argument()));
@@ -75,6 +78,14 @@ impl Builtin {
         let main = args.required(self.id(), self.main_argument())?;
         match self {
             Builtin::WebFetch => registry.scraper.page(&main, Capture::Text, &context.key()).await.map(Value::from),
+            Builtin::WebSearch => {
+                let Some(search) = &registry.search else {
+                    let message = "tool::web_search has nobody to ask; set a provider in [search] of the configuration";
+                    return Err(StepError::new(Code::FunctionFailed, message));
+                };
+                let count = args.value("count").and_then(Value::as_i64);
+                search.search(&registry.client, &main.names_only(), count, &context.key()).await
+            }
             Builtin::HttpRequest => {
                 let request = http_request(&args, &main)?;
                 registry.client.exchange(&request, &context.key()).await.map(reply)

@@ -13,13 +13,26 @@ use flowloom_runtime::effects::Context;
 
 use super::arguments::payload_json;
 use super::builtin::json_or_text;
-use crate::http::HttpClient;
+use crate::http::{HttpClient, Received};
 
 /// How much of an error reply is told.
 const EXCERPT: usize = 300;
 
 /// The longest wait, in seconds, that an endpoint can ask for.
 const LONGEST_WAIT: u64 = 3600;
+
+/// What an answer means that is no success.
+pub(super) fn refusal(who: &str, received: &Received) -> StepError {
+    let excerpt: String = received.text.trim().chars().take(EXCERPT).collect();
+    let told = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
+    let message = format!("{who} answered with status {}{told}", received.status);
+    let mut error = StepError::new(Code::FunctionFailed, message);
+    if is_passing(received.status) {
+        let wait = received.header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
+        error.retry = wait.map_or(Retry::Maybe, |seconds| Retry::After(seconds.min(LONGEST_WAIT) * 1000));
+    }
+    error
+}
 
 /// An endpoint that gets the payload as JSON and answers with the result.
 #[derive(Clone, Debug)]
@@ -65,15 +78,7 @@ impl HttpFunction {
         if (200..300).contains(&received.status) {
             return Ok(if received.text.is_empty() { Value::Null } else { json_or_text(&received) });
         }
-        let excerpt: String = received.text.trim().chars().take(EXCERPT).collect();
-        let told = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
-        let message = format!("the function {id} answered with status {}{told}", received.status);
-        let mut error = StepError::new(Code::FunctionFailed, message);
-        if is_passing(received.status) {
-            let wait = received.header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
-            error.retry = wait.map_or(Retry::Maybe, |seconds| Retry::After(seconds.min(LONGEST_WAIT) * 1000));
-        }
-        Err(error)
+        Err(refusal(&format!("the function {id}"), &received))
     }
 
     fn request(&self, call: &CallRequest) -> Result<HttpRequest, StepError> {

@@ -8,6 +8,7 @@ mod builtin;
 mod capabilities;
 mod endpoint;
 mod files;
+mod search;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use flowloom_runtime::effects::{Context, Functions, Reply, Substeps};
 
 pub use capabilities::Capabilities;
 pub use endpoint::HttpFunction;
+pub use search::{SearchProvider, WebSearch};
 
 use crate::http::HttpClient;
 use crate::mcp::McpServer;
@@ -55,6 +57,7 @@ pub struct Registry {
     client: Arc<HttpClient>,
     scraper: PageScraper,
     files: Option<Files>,
+    search: Option<WebSearch>,
     configured: BTreeMap<String, FunctionConfig>,
     servers: BTreeMap<String, Arc<McpServer>>,
     capabilities: Capabilities,
@@ -66,12 +69,18 @@ impl Registry {
         let scraper = PageScraper::new(client.clone());
         let capabilities = Capabilities::default();
         let (configured, servers) = (BTreeMap::new(), BTreeMap::new());
-        Registry { client, scraper, files: None, configured, servers, capabilities }
+        Registry { client, scraper, files: None, search: None, configured, servers, capabilities }
     }
 
     /// Lets the file functions work in the folder `root` (`files.root`).
     pub fn with_files(mut self, root: impl Into<PathBuf>) -> Registry {
         self.files = Some(Files::new(root.into()));
+        self
+    }
+
+    /// Says who searches the web.
+    pub fn with_search(mut self, search: WebSearch) -> Registry {
+        self.search = Some(search);
         self
     }
 

@@ -177,7 +177,14 @@ async fn configured_functions_come_first() {
     let native = || FunctionConfig::Native(Arc::new(Echo));
     let registry =
         Registry::new(client(&[])).with_function("my::echo", native()).with_function("tool::web_fetch", native());
-    let known = ["my::echo", "tool::file_read", "tool::file_write", "tool::http_request", "tool::web_fetch"];
+    let known = [
+        "my::echo",
+        "tool::file_read",
+        "tool::file_write",
+        "tool::http_request",
+        "tool::web_fetch",
+        "tool::web_search",
+    ];
     assert_eq!(registry.names(), known);
     assert!(registry.knows("my::echo") && registry.knows("tool::file_read") && !registry.knows("my::other"));
     let got = call(&registry, "tool::web_fetch", &[("url", "x".into())]).await.expect("the echo");

@@ -9,6 +9,7 @@ mod functions;
 mod http;
 mod mcp;
 mod scrape;
+mod search;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,153 @@
+//! `tool::web_search`: asks the search engine that is configured, and gives what it found in one shape for all of them.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::http::HttpRequest;
+use flowloom_core::json::parse_value;
+use flowloom_core::render;
+use flowloom_core::rich::Rich;
+use flowloom_core::value::Value;
+
+use super::endpoint::refusal;
+use crate::http::HttpClient;
+
+/// Results that are asked for if nobody says how many, and at most.
+const USUAL: i64 = 5;
+const MOST: i64 = 20;
+
+/// Who searches the web.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchProvider {
+    /// Takes the query as JSON and answers with `organic`.
+    Serper,
+    /// Answers with `web.results`.
+    Brave,
+    /// Takes the query as JSON and answers with `results`.
+    Tavily,
+    /// An instance of one's own that gives JSON.
+    Searxng,
+}
+
+impl SearchProvider {
+    /// Every provider.
+    pub const ALL: [SearchProvider; 4] =
+        [SearchProvider::Serper, SearchProvider::Brave, SearchProvider::Tavily, SearchProvider::Searxng];
+
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            SearchProvider::Serper => "serper",
+            SearchProvider::Brave => "brave",
+            SearchProvider::Tavily => "tavily",
+            SearchProvider::Searxng => "searxng",
+        }
+    }
+
+    /// The provider called `name`.
+    pub fn parse(name: &str) -> Option<SearchProvider> {
+        SearchProvider::ALL.into_iter().find(|provider| provider.name() == name)
+    }
+
+    /// Where it is; `None` for those of which everyone has their own.
+    pub fn address(self) -> Option<&'static str> {
+        match self {
+            SearchProvider::Serper => Some("https://google.serper.dev/search"),
+            SearchProvider::Brave => Some("https://api.search.brave.com/res/v1/web/search"),
+            SearchProvider::Tavily => Some("https://api.tavily.com/search"),
+            SearchProvider::Searxng => None,
+        }
+    }
+
+    /// The header that its key is sent in.
+    fn key(self, secret: &str) -> (String, Rich) {
+        let (header, before) = match self {
+            SearchProvider::Serper => ("x-api-key", ""),
+            SearchProvider::Brave => ("x-subscription-token", ""),
+            SearchProvider::Tavily | SearchProvider::Searxng => ("authorization", "Bearer "),
+        };
+        let mut value = Rich::from(before);
+        value.push_secret(secret);
+        (header.to_owned(), value)
+    }
+
+    /// Where in an answer the list of results is, and what the text of one is called.
+    fn shape(self) -> (&'static [&'static str], &'static str, &'static str) {
+        match self {
+            SearchProvider::Serper => (&["organic"], "link", "snippet"),
+            SearchProvider::Brave => (&["web", "results"], "url", "description"),
+            SearchProvider::Tavily | SearchProvider::Searxng => (&["results"], "url", "content"),
+        }
+    }
+}
+
+/// The search engine of an installation.
+#[derive(Clone, Debug)]
+pub struct WebSearch {
+    /// How it is asked.
+    pub provider: SearchProvider,
+    /// Where it is.
+    pub url: String,
+    /// The name of the secret that is its key, if it wants one.
+    pub key: Option<String>,
+}
+
+impl WebSearch {
+    /// `{query_used, results: [{title, url, snippet}], count}`.
+    pub(super) async fn search(
+        &self,
+        client: &HttpClient,
+        query: &str,
+        count: Option<i64>,
+        key: &str,
+    ) -> Result<Value, StepError> {
+        let count = count.unwrap_or(USUAL).clamp(1, MOST);
+        let received = client.exchange(&self.request(query, count)?, key).await?;
+        if !(200..300).contains(&received.status) {
+            return Err(refusal(&format!("the search provider {}", self.provider.name()), &received));
+        }
+        let answer = parse_value(&received.text).map_err(|error| self.unreadable(&error.message))?;
+        let (way, link, text) = self.provider.shape();
+        // One that found nothing may leave the list out.
+        let list = way.iter().try_fold(&answer, |at, name| at.get(name)).and_then(Value::as_list).unwrap_or_default();
+        if answer.as_map().is_none() {
+            return Err(self.unreadable("it is no JSON object"));
+        }
+        let row = |found: &Value| {
+            let field = |name: &str| Value::from(found.get(name).and_then(Value::as_str).unwrap_or_default().trim());
+            Value::map([("title", field("title")), ("url", field(link)), ("snippet", field(text))])
+        };
+        let results: Vec<Value> = list.iter().take(count as usize).map(row).collect();
+        let count = Value::from(results.len() as i64);
+        Ok(Value::map([("results", Value::list(results)), ("query_used", query.into()), ("count", count)]))
+    }
+
+    fn unreadable(&self, why: &str) -> StepError {
+        let message = format!("the answer of the search provider {} cannot be read: {why}", self.provider.name());
+        StepError::new(Code::FunctionFailed, message)
+    }
+
+    fn request(&self, query: &str, count: i64) -> Result<HttpRequest, StepError> {
+        let mut headers: Vec<(String, Rich)> = vec![("accept".to_owned(), "application/json".into())];
+        headers.extend(self.key.iter().map(|key| self.provider.key(key)));
+        let with = |pairs: &[(&str, &str)]| {
+            let url = url::Url::parse_with_params(&self.url, pairs);
+            let invalid = |error| format!("the url of [search] cannot be read: {error}");
+            url.map(|url| url.to_string()).map_err(|error| StepError::new(Code::ConfigInvalid, invalid(error)))
+        };
+        let number = count.to_string();
+        let body = |asked: &str, most: &str| {
+            let body = Value::map([(asked, Value::from(query)), (most, count.into())]);
+            Some(Rich::from(render::json(&body).as_str()))
+        };
+        let (method, url, body) = match self.provider {
+            SearchProvider::Serper => ("POST", self.url.clone(), body("q", "num")),
+            SearchProvider::Tavily => ("POST", self.url.clone(), body("query", "max_results")),
+            SearchProvider::Brave => ("GET", with(&[("q", query), ("count", &number)])?, None),
+            SearchProvider::Searxng => ("GET", with(&[("q", query), ("format", "json")])?, None),
+        };
+        if body.is_some() {
+            headers.push(("content-type".to_owned(), "application/json".into()));
+        }
+        Ok(HttpRequest { method: method.to_owned(), url: url.as_str().into(), headers, body })
+    }
+}
