@@ -4,8 +4,10 @@ mod support;
 
 use serde_json::{Value, json};
 use support::embedder::Embedder;
-use support::http::Serving;
-use support::{Place, exit, stderr};
+use support::http::{Reply, Serving};
+use support::{Place, Server, exit, stderr};
+
+const ECHO: &str = "default_model = \"scripted:echo\"\n";
 
 fn block(id: &str, description: &str) -> Value {
     json!({"id": id, "name": id, "description": description, "category": "process", "execution_type": "python",
@@ -16,6 +18,10 @@ fn block(id: &str, description: &str) -> Value {
 
 fn ids(found: &Value) -> Vec<&str> {
     found.as_array().expect("a bare list").iter().filter_map(|block| block["id"].as_str()).collect()
+}
+
+fn delete(server: &Serving, path: &str) -> Reply {
+    server.call("DELETE", path, &[], "")
 }
 
 fn search(server: &Serving, words: &str) -> Value {
@@ -66,4 +72,139 @@ fn a_command_makes_the_vectors_that_are_missing_first() {
     assert_eq!(found.as_array().map(Vec::len), Some(1));
     place.write("flowloom.toml", &embedder.config().replace("[providers", "likeness = 1.1\n[providers"));
     assert_eq!(place.json(&["blocks", "find", "a kitten"]).1[0]["fits"], json!(false));
+}
+
+fn put(server: &Serving, path: &str, block: &Value) -> Reply {
+    server.call("PUT", path, &["Content-Type: application/json"], &block.to_string())
+}
+
+#[test]
+fn a_block_is_made_changed_read_as_it_was_and_taken_away() {
+    let place = Place::new(ECHO);
+    let server = Serving::start(&place, &[]);
+    assert_eq!(put(&server, "/api/blocks/b", &block("b", "One.")).status, 404, "what is changed is there");
+    assert_eq!(server.post("/api/blocks", &block("b", "One.")).status, 200);
+    let changed = put(&server, "/api/blocks/b", &block("b", "Two."));
+    assert_eq!((changed.status, &changed.json()["description"]), (200, &json!("Two.")), "{changed:?}");
+    assert_eq!(put(&server, "/api/blocks/b", &block("c", "Two.")).status, 400);
+
+    let mut wrong = block("b", "");
+    wrong["tags"] = json!("no list");
+    wrong["source_code"] = json!(null);
+    for refused in [server.post("/api/blocks", &wrong), put(&server, "/api/v1/blocks/b", &wrong)] {
+        assert_eq!((refused.status, refused.code()), (422, "FL0404".to_owned()), "{refused:?}");
+        assert_eq!(refused.json()["errors"].as_array().map(Vec::len), Some(3), "{refused:?}");
+    }
+    let versions = server.get("/api/v1/blocks/b/versions").json();
+    let numbers: Vec<&Value> =
+        versions["items"].as_array().expect("a list").iter().map(|one| &one["version"]).collect();
+    assert_eq!(numbers, [&json!(2), &json!(1)]);
+    let first = server.get("/api/v1/blocks/b?version=1").json();
+    assert_eq!((&first["definition"]["description"], &first["version"]), (&json!("One."), &json!(1)), "{first}");
+    assert_eq!(server.get("/api/v1/blocks/b?version=3").status, 404);
+    assert_eq!(delete(&server, "/api/blocks/b").status, 204);
+    assert_eq!(server.get("/api/blocks/b").status, 404);
+    assert_eq!(server.get("/api/v1/blocks/b/versions").json(), versions, "versions outlive the block");
+}
+
+#[test]
+fn one_of_ones_own_takes_the_place_of_a_built_in_block() {
+    let place = Place::new(ECHO);
+    let server = Serving::start(&place, &[]);
+    let built_in = server.get("/api/v1/blocks/memory_read").json();
+    assert_eq!((&built_in["is_built_in"], &built_in["is_shared"]), (&json!(true), &json!(true)), "{built_in}");
+    let all = server.get("/api/v1/blocks").json();
+    let named =
+        |all: &Value| all["items"].as_array().expect("a list").iter().filter(|one| one["id"] == "memory_read").count();
+    assert_eq!(named(&all), 1);
+    let gone = delete(&server, "/api/blocks/memory_read");
+    assert_eq!((gone.status, gone.code()), (409, "FL1510".to_owned()), "{gone:?}");
+
+    let node = json!({"id": "n", "block_id": "memory_read", "inputs": {"key": "k", "x": "mine"}});
+    let pipeline = json!({"id": "p", "name": "p", "nodes": [node], "edges": []});
+    assert_eq!(server.post("/api/pipelines", &pipeline).json()["problems"], json!([]));
+    let ran = || server.post("/api/pipelines/p/run", &json!({})).json()["shared_context"]["n"].clone();
+    assert_eq!(ran(), json!({"value": null}));
+    assert_eq!(put(&server, "/api/blocks/memory_read", &block("memory_read", "Mine.")).status, 200);
+    assert_eq!(named(&server.get("/api/v1/blocks").json()), 1);
+    assert_eq!(ran(), json!({"y": "mine"}), "it counts from the next run on");
+    assert_eq!(delete(&server, "/api/blocks/memory_read").code(), "FL1509", "the pipeline needs it now");
+}
+
+#[test]
+fn blocks_leave_as_files_and_come_back() {
+    let place = Place::new("");
+    place.write("one.json", &block("one", "One.").to_string());
+    place.write("two.json", &json!([block("two", "Two."), block("three", "")]).to_string());
+    let refused = place.run(&["blocks", "import", "one.json", "two.json"]);
+    assert!(exit(&refused) != 0 && stderr(&refused).contains("\"three\""), "{refused:?}");
+    assert_eq!(place.run(&["blocks", "export", "out"]).stdout, b"", "all or none");
+    place.write("two.json", &json!([block("two", "Two.")]).to_string());
+    let kept = place.run(&["blocks", "import", "one.json", "two.json"]);
+    assert_eq!(String::from_utf8_lossy(&kept.stdout), "created one\ncreated two\n");
+    place.run(&["blocks", "export", "out"]);
+    place.run(&["blocks", "export", "out", "filter"]);
+    let again = place.run(&["blocks", "import", "out", "--user", "ann"]);
+    assert_eq!(String::from_utf8_lossy(&again.stdout), "created filter\ncreated one\ncreated two\n", "{again:?}");
+    let (_, shown) = place.json(&["blocks", "show", "two"]);
+    assert_eq!(shown, block("two", "Two."));
+    let listed = place.run(&["blocks", "list"]);
+    let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(lines.contains("kept     one ") && lines.contains("built in for_each "), "{lines}");
+    assert_eq!(exit(&place.run(&["blocks", "remove", "one"])), 0);
+    assert_eq!(exit(&place.run(&["blocks", "show", "one"])), 2);
+}
+
+/// Runs one node of a built-in block; what it gave.
+fn give(place: &Place, block: &str, inputs: &Value) -> Value {
+    let nodes = json!([{"id": "n", "block_id": block, "inputs": inputs}]);
+    place.write("p.json", &json!({"id": "p", "name": "p", "nodes": nodes, "edges": []}).to_string());
+    place.json(&["run", "p.json"]).1["result"]["results"]["n"].clone()
+}
+
+#[test]
+fn built_in_blocks_do_what_their_examples_say() {
+    let place = Place::new(ECHO);
+    let (_, all) = place.json(&["blocks", "list"]);
+    for id in ["filter", "for_each", "notify_push", "memory_write"] {
+        let block = all.as_array().expect("a list").iter().find(|block| block["id"] == id).expect(id);
+        for example in block["examples"].as_array().expect("examples") {
+            assert_eq!(give(&place, id, &example["inputs"]), example["outputs"], "{id}");
+        }
+    }
+    let rows = json!([{"n": 3, "s": "x"}, {"n": "10", "s": "yz"}, {"s": null}]);
+    let kept = |field: &str, operator: &str, value: Value| {
+        let given =
+            give(&place, "filter", &json!({"items": rows, "field": field, "operator": operator, "value": value}));
+        given["items"].as_array().unwrap_or_else(|| panic!("{given}")).clone()
+    };
+    assert_eq!(kept("n", "gte", json!(10)), [json!({"n": "10", "s": "yz"})], "a text that is a number is one");
+    assert_eq!(kept("n", "eq", json!(10)).len(), 1);
+    assert_eq!(kept("n", "ne", json!(3)).len(), 2, "what has no such field is not equal");
+    assert_eq!(kept("s", "exists", json!(null)).len(), 2);
+    assert_eq!(kept("s", "in", json!(["x"])).len(), 1);
+    assert_eq!(kept("s", "matches", json!("^y")).len(), 1);
+    assert_eq!(kept("s", "lt", json!(5)), Vec::<Value>::new(), "a text is not less than a number");
+    let asked = give(&place, "for_each", &json!({"items": ["a", "b"], "template": "Say {item}", "ask_model": true}));
+    let said = asked["results"].as_array().unwrap_or_else(|| panic!("{asked}"));
+    assert!(said.len() == 2 && said[1].as_str().is_some_and(|text| text.contains("Say b")), "{asked}");
+}
+
+#[test]
+fn built_in_blocks_reach_the_web_through_the_guard() {
+    let web = Server::start();
+    let search = format!("[search]\nprovider = \"searxng\"\nurl = \"http://{}/search\"\n", web.address);
+    let place = Place::new(&search);
+    let found = give(&place, "web_search", &json!({"query": "a b"}));
+    assert_eq!(found, json!({"results": [], "query_used": "a b", "count": 0}), "its host is allowed by being named");
+    assert_eq!(web.counted("/search?q=a+b&format=json"), 1);
+    let sent = json!({"url": format!("http://{}/things", web.address), "method": "POST", "body": {"a": 1}});
+    let reply = give(&place, "http_request", &sent);
+    assert_eq!((&reply["status"], &reply["body"]), (&json!(200), &json!({"path": "/things"})), "{reply}");
+    assert_eq!(web.body("/things"), "{\"a\":1}");
+    let place = Place::new("");
+    let refused = give(&place, "http_request", &sent);
+    assert!(refused["error"].as_str().is_some_and(|error| error.contains("egress")), "{refused}");
+    let nobody = give(&place, "web_search", &json!({"query": "a"}));
+    assert!(nobody["error"].as_str().is_some_and(|error| error.contains("[search]")), "{nobody}");
 }

@@ -144,8 +144,10 @@ fn objects(world: &World, ann: &str) -> Vec<(&'static str, String, &'static str)
     };
     let steps = json!({"id": "mine", "name": "n", "description": "d", "steps": []});
     call("PUT", "/api/v1/workflows/mine", steps);
-    for part in ["blocks", "agents", "tools"] {
-        call("PUT", &format!("/api/v1/{part}/mine"), json!({"prompt_template": "x", "execution_type": "llm"}));
+    let part = json!({"name": "n", "description": "d", "category": "process", "execution_type": "llm",
+        "prompt_template": "x", "input_schema": {}, "output_schema": {}});
+    for kind in ["blocks", "agents", "tools"] {
+        call("PUT", &format!("/api/v1/{kind}/mine"), part.clone());
     }
     call("PUT", "/api/v1/schedules/mine", json!({"workflow": "mine", "cron": "0 0 1 1 *"}));
     call("PUT", "/api/v1/hooks/mine", json!({"workflow": "mine"}));

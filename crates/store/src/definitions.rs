@@ -157,6 +157,19 @@ pub enum Changed {
     Missing,
 }
 
+impl Changed {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Changed::Created => "created",
+            Changed::Updated => "updated",
+            Changed::Unchanged => "unchanged",
+            Changed::Deleted => "deleted",
+            Changed::Missing => "missing",
+        }
+    }
+}
+
 const COLUMNS: &str = "holder, kind, id, version, hash, format, content, origin, created_at, updated_at";
 
 impl Store {

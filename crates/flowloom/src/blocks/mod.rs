@@ -1,8 +1,10 @@
 //! The registry of blocks, for the server and the commands: those that the store keeps and those that are built in, and
 //! finding one by what it does. How a block runs is in `formats` and `runtime`.
 
+mod check;
 mod embeddings;
 mod find;
+mod keep;
 mod vectors;
 
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_formats::pipeline::built_in;
+pub(crate) use flowloom_formats::pipeline::built_in;
 use flowloom_store::{Kind, Store};
 use tokio::sync::{Notify, OnceCell};
 
@@ -21,6 +23,7 @@ use crate::config::Config;
 use crate::definitions;
 use embeddings::Embeddings;
 pub(crate) use find::Found;
+pub(crate) use keep::Refused;
 
 /// The blocks of one installation.
 pub(crate) struct Registry {
@@ -41,11 +44,22 @@ impl Registry {
     /// Every block that `holder` has: the built-in ones, and those that are theirs or everyone's, which hide others of
     /// their ids.
     pub(crate) fn list(&self, holder: &str) -> Result<Vec<Value>, StepError> {
-        let kept = definitions::list(&self.store, holder, Kind::Block)?;
-        let is_hidden = |block: &&Value| kept.iter().any(|row| id_of(block) == row.key.id);
+        let kept = self.kept(holder)?;
+        let is_hidden = |block: &&Value| kept.iter().any(|other| id_of(block) == id_of(other));
         let mut all: Vec<Value> = built_in().iter().filter(|block| !is_hidden(block)).cloned().collect();
-        all.extend(kept.iter().filter_map(|row| parse_value(&row.content).ok()));
+        all.extend(kept);
         Ok(all)
+    }
+
+    /// Those of them that the store keeps.
+    pub(crate) fn kept(&self, holder: &str) -> Result<Vec<Value>, StepError> {
+        let kept = definitions::list(&self.store, holder, Kind::Block)?;
+        Ok(kept.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
+    }
+
+    /// Whether the store keeps the block called `id`.
+    pub(crate) fn is_kept(&self, holder: &str, id: &str) -> Result<bool, StepError> {
+        Ok(definitions::find(&self.store, holder, Kind::Block, id)?.is_some())
     }
 
     /// The block called `id` that counts for `holder`.
@@ -87,10 +101,10 @@ impl Registry {
 }
 
 /// The built-in block called `id`.
-fn built_in_block(id: &str) -> Option<&'static Value> {
+pub(crate) fn built_in_block(id: &str) -> Option<&'static Value> {
     built_in().iter().find(|block| id_of(block) == id)
 }
 
-fn id_of(block: &Value) -> &str {
+pub(crate) fn id_of(block: &Value) -> &str {
     block.get("id").and_then(Value::as_str).unwrap_or_default()
 }

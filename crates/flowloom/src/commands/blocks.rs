@@ -1,19 +1,100 @@
 //! `flowloom blocks`: the registry in the terminal.
 
+use std::path::{Path, PathBuf};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
 use serde_json::json;
 
 use crate::app::App;
-use crate::blocks::Found;
+use crate::blocks::{Found, Refused, id_of};
 use crate::cli::{BlocksCommand, Global};
 use crate::config::Config;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::report;
 
 pub(crate) async fn blocks(global: &Global, user: &str, command: BlocksCommand) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     match command {
+        BlocksCommand::List => list(global, &app, user),
+        BlocksCommand::Show { id } => {
+            println!("{}", report::indented(&one(&app, user, &id)?));
+            Ok(0)
+        }
         BlocksCommand::Find { words, limit } => find(global, &app, (user, &words), limit as usize).await,
+        BlocksCommand::Export { folder, ids } => export(&app, user, &folder, &ids),
+        BlocksCommand::Import { paths } => import(&app, user, &paths).await,
+        BlocksCommand::Remove { id } => {
+            app.blocks.remove(user, &id).await?;
+            println!("removed {id}");
+            Ok(0)
+        }
     }
+}
+
+fn list(global: &Global, app: &App, user: &str) -> Outcome {
+    let blocks = app.blocks.list(user)?;
+    if global.json {
+        super::print(&Value::list(blocks));
+        return Ok(0);
+    }
+    for block in &blocks {
+        let is_kept = app.blocks.is_kept(user, id_of(block))?;
+        println!("{}", line(block, if is_kept { "kept" } else { "built in" }));
+    }
+    Ok(0)
+}
+
+fn one(app: &App, user: &str, id: &str) -> Result<Value, StepError> {
+    app.blocks.get(user, id)?.ok_or_else(|| StepError::new(Code::NotThere, format!("there is no block {id}")))
+}
+
+/// Writes blocks as files that a pipeline beside them finds.
+fn export(app: &App, user: &str, folder: &Path, ids: &[String]) -> Outcome {
+    let blocks = match ids {
+        [] => app.blocks.kept(user)?,
+        ids => ids.iter().map(|id| one(app, user, id)).collect::<Result<_, _>>()?,
+    };
+    let failed = |error| Failure::from(StepError::new(Code::FileFailed, format!("{}: {error}", folder.display())));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    for block in &blocks {
+        let file = folder.join(format!("{}.json", id_of(block)));
+        std::fs::write(&file, format!("{}\n", report::indented(block))).map_err(failed)?;
+        println!("{}", file.display());
+    }
+    Ok(0)
+}
+
+/// Keeps what files have.
+async fn import(app: &App, user: &str, paths: &[PathBuf]) -> Outcome {
+    let mut blocks = Vec::new();
+    for path in paths {
+        for file in files(path)? {
+            let unreadable = |why: String| Failure::usage(format!("{} cannot be read: {why}", file.display()));
+            let text = std::fs::read_to_string(&file).map_err(|error| unreadable(error.to_string()))?;
+            let read = parse_value(&text).map_err(|error| unreadable(error.message))?;
+            blocks.extend(read.as_list().map_or_else(|| vec![read.clone()], <[Value]>::to_vec));
+        }
+    }
+    let changed = app.blocks.put(user, &blocks).await.map_err(|Refused { error, .. }| Failure::from(error))?;
+    for (block, changed) in blocks.iter().zip(changed) {
+        println!("{} {}", changed.name(), id_of(block));
+    }
+    Ok(0)
+}
+
+/// A file, or the JSON files of a folder in the order of their names.
+fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let unreadable = |error| Failure::usage(format!("{} cannot be read: {error}", path.display()));
+    let entries = std::fs::read_dir(path).map_err(unreadable)?.flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries.filter(|file| file.extension().is_some_and(|end| end == "json")).collect();
+    files.sort();
+    Ok(files)
 }
 
 /// Finds blocks; those that were kept by a process that made no vectors get them first.

@@ -83,10 +83,15 @@ impl Content {
 /// A workflow of the store, compiled.
 pub(crate) struct Compiled {
     pub(crate) source: Source,
-    /// What it needed of what is kept beside it.
-    pub(crate) parts: Vec<DefinitionRow>,
-    /// The same and what it lacks, by kind and id.
-    pub(crate) uses: Vec<(Kind, String)>,
+    /// What it needs of what is kept beside it.
+    pub(crate) parts: Vec<Looked>,
+}
+
+/// A part that a definition needs, and the hash of what was there when it was compiled; `None` if nothing was.
+pub(crate) struct Looked {
+    pub(crate) kind: Kind,
+    pub(crate) id: String,
+    pub(crate) found: Option<String>,
 }
 
 /// Compiles a workflow for `holder`, with the parts that are theirs or everyone's.
@@ -99,7 +104,7 @@ pub(crate) fn compile_for(
     let mut sources = source::sources(reading, &offered);
     sources.files = content.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
     let format = reading.format.or(content.format);
-    let (mut parts, mut uses) = (Vec::new(), Vec::new());
+    let mut parts: Vec<Looked> = Vec::new();
     let mut compiled = compile(&content.entry, &sources, format);
     let limit = reading.config.limits.source_bytes;
     if compiled.format == Some(Format::Graph) && source::read_agents(limit, &mut sources) {
@@ -108,12 +113,15 @@ pub(crate) fn compile_for(
     let compiled = loop {
         let before = sources.files.len();
         for path in &compiled.needs {
-            let Some((kind, id)) = part(path).filter(|part| !uses.contains(part)) else { continue };
-            if let Some(row) = find(store, holder, kind, &id)? {
-                sources.files.insert(path.clone(), row.content.clone().into_bytes());
-                parts.push(row);
+            let Some((kind, id)) = part(path) else { continue };
+            if parts.iter().any(|part| part.kind == kind && part.id == id) {
+                continue;
             }
-            uses.push((kind, id));
+            let row = find(store, holder, kind, &id)?;
+            parts.push(Looked { kind, id, found: row.as_ref().map(|row| row.hash.clone()) });
+            if let Some(row) = row {
+                sources.files.insert(path.clone(), row.content.into_bytes());
+            }
         }
         if sources.files.len() == before {
             break compiled;
@@ -122,7 +130,7 @@ pub(crate) fn compile_for(
     };
     let bytes = content.main().as_bytes().to_vec();
     let source = Source { name: content.entry.clone(), bytes, compiled, files: sources.files, offered };
-    Ok(Compiled { source, parts, uses })
+    Ok(Compiled { source, parts })
 }
 
 /// What of that id counts for `holder`: their own, else everyone's.
@@ -174,7 +182,8 @@ pub(crate) fn workflow(
     origin: Origin,
 ) -> Result<NewDefinition, StepError> {
     let format = compiled.source.compiled.format.map(|format| format.name().to_owned());
-    Ok(NewDefinition { key, format, content: content.text()?, origin, uses: compiled.uses.clone() })
+    let uses = compiled.parts.iter().map(|part| (part.kind, part.id.clone())).collect();
+    Ok(NewDefinition { key, format, content: content.text()?, origin, uses })
 }
 
 /// A kept step list as AgentOS lists it: with its id and when it was made, whatever its file says.

@@ -8,6 +8,8 @@ use flowloom_core::error::StepError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::blocks::Refused;
+
 /// Why a call failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
@@ -73,6 +75,13 @@ impl Problem {
     /// What is said of everything that is not there, or not the caller's.
     pub(crate) fn not_there(what: &str, name: &str) -> Problem {
         Problem::new(Code::NotThere, format!("there is no {what} {name}"))
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Problem {
+        let errors = refused.problems.iter().map(|problem| serde_json::json!({"message": problem})).collect();
+        Problem::from(refused.error).with_errors(errors)
     }
 }
 

@@ -44,13 +44,15 @@ pub(super) struct Blocks {
 pub(super) struct Definition {
     pub(super) id: String,
     content: Value,
+    /// Whether it is one that every pipeline has, so that another of its id would take its place.
+    pub(super) is_built_in: bool,
 }
 
 impl Blocks {
     /// Gathers blocks: the file's own hide those of the folder, which hide the built-in ones.
     pub(super) fn load(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> Blocks {
         let mut blocks = Blocks { map: BTreeMap::new() };
-        built_in().iter().for_each(|block| blocks.add(block.clone()));
+        built_in().iter().for_each(|block| blocks.add(block.clone(), true));
         for (path, bytes) in &sources.files {
             if path != file && is_block_file(path) {
                 blocks.add_file(path, &String::from_utf8_lossy(bytes), problems);
@@ -59,7 +61,7 @@ impl Blocks {
         for node in root.get("blocks").and_then(Node::items).unwrap_or_default() {
             let value = node.to_value();
             check(&value, node.span, problems);
-            blocks.add(value);
+            blocks.add(value, false);
         }
         blocks
     }
@@ -78,14 +80,14 @@ impl Blocks {
         let list = value.as_list().map_or_else(|| vec![value.clone()], <[Value]>::to_vec);
         for block in list {
             check(&block, Span::default(), problems);
-            self.add(block);
+            self.add(block, false);
         }
     }
 
-    fn add(&mut self, content: Value) {
+    fn add(&mut self, content: Value, is_built_in: bool) {
         if let Some(id) = content.get("id").and_then(Value::as_str) {
             let id = id.to_owned();
-            self.map.insert(id.clone(), Definition { id, content });
+            self.map.insert(id.clone(), Definition { id, content, is_built_in });
         }
     }
 

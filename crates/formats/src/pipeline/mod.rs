@@ -75,7 +75,7 @@ struct Compiler<'a> {
     blocks: Blocks,
     sources: &'a Sources,
     file: &'a str,
-    /// Files of blocks that are named and not there.
+    /// Files of blocks that are named and not there, or would take the place of built-in ones.
     needs: &'a mut Vec<String>,
 }
 
@@ -174,8 +174,10 @@ impl Compiler<'_> {
     /// The block that a node names.
     fn block(&mut self, id: &str, span: Span) -> Option<Definition> {
         let found = self.blocks.get(id).cloned();
-        if found.is_none() {
+        if found.as_ref().is_none_or(|block| block.is_built_in) {
             self.needs.push(beside_file(self.file, &format!("{BLOCKS}{id}.json")));
+        }
+        if found.is_none() {
             let diagnostic = self.problems.error(Code::UnknownBlockId, span, format!("there is no block {id:?}"));
             diagnostic.help = Some(match did_you_mean(id, self.blocks.ids()) {
                 Some(meant) => format!("did you mean {meant:?}?"),

@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 
 use crate::app::App;
 use crate::bundle::Bundle;
-use crate::definitions::{self, Content};
+use crate::definitions::{self, Content, Looked};
 use crate::flows;
 use crate::mcp::Offered;
 use crate::source::{self, Reading, Source};
@@ -76,8 +76,8 @@ pub(crate) enum Place {
         path: PathBuf,
         changed: Stamp,
     },
-    /// In the store, with the parts that it needs as they were, and files that the configuration names.
-    Kept { row: DefinitionRow, parts: Vec<DefinitionRow>, changed: Stamp },
+    /// In the store, with what was looked for besides, and files that the configuration names.
+    Kept { row: DefinitionRow, parts: Vec<Looked>, changed: Stamp },
 }
 
 impl Definition {
@@ -383,8 +383,8 @@ impl Definition {
             return Ok(false);
         }
         for part in parts {
-            let found = definitions::find(&app.store, &row.key.holder, part.key.kind, &part.key.id)?;
-            if found.is_none_or(|found| found.hash != part.hash) {
+            let found = definitions::find(&app.store, &row.key.holder, part.kind, &part.id)?;
+            if found.map(|found| found.hash) != part.found {
                 return Ok(false);
             }
         }

@@ -49,13 +49,15 @@ pub(super) fn holder(caller: &Caller, user: Option<String>, id: &str) -> Answer<
 /// Makes one change.
 pub(super) async fn change(server: &Server, change: Change) -> Answer<Changed> {
     let changed = server.app.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
-    server.app.blocks.changed();
     Ok(changed.first().copied().unwrap_or(Changed::Missing))
 }
 
 /// Takes a definition away.
 pub(super) async fn delete(server: &Server, key: DefinitionKey) -> Answer<()> {
     let (what, id) = (key.kind.name(), key.id.clone());
+    if key.kind == Kind::Block {
+        return Ok(server.app.blocks.remove(&key.holder, &key.id).await?);
+    }
     match change(server, Change::Delete(key)).await? {
         Changed::Missing => Err(Problem::not_there(what, &id)),
         _ => Ok(()),
@@ -72,16 +74,5 @@ pub(super) async fn not_in_folder(server: &Arc<Server>, id: &str) -> Answer<()> 
             Err(Problem::new(Code::NotMine, message))
         }
         None => Ok(()),
-    }
-}
-
-/// The word for what a change did.
-pub(super) fn word(changed: Changed) -> &'static str {
-    match changed {
-        Changed::Created => "created",
-        Changed::Updated => "updated",
-        Changed::Unchanged => "unchanged",
-        Changed::Deleted => "deleted",
-        Changed::Missing => "missing",
     }
 }

@@ -7,16 +7,20 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use flowloom_core::code::Code;
+use flowloom_core::hash::Hash;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_store::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin};
+use flowloom_store::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, VersionRow};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::change;
+use super::put::Which;
+use crate::blocks::{built_in, built_in_block, id_of};
 use crate::definitions;
 use crate::server::Server;
+use crate::server::keys::{Caller, Scope};
 use crate::server::problem::{Answer, Problem};
 
 /// A block, agent or tool.
@@ -30,6 +34,8 @@ pub(crate) struct Part {
     hash: String,
     /// Whether everyone has it.
     is_shared: bool,
+    /// Whether it comes with the program.
+    is_built_in: bool,
     /// Since when it is what it is, in milliseconds since 1970.
     updated_at: u64,
     /// It, as it was put.
@@ -42,10 +48,39 @@ impl Part {
         Part {
             version: row.version,
             is_shared: row.key.holder == flowloom_store::SHARED,
+            is_built_in: false,
             updated_at: row.updated_at,
             definition: parse_value(&row.content).unwrap_or_default(),
             id: row.key.id,
             hash: row.hash,
+        }
+    }
+}
+
+impl Part {
+    /// One that comes with the program; it has no versions, and its time is that of no change.
+    fn built_in(block: &Value) -> Part {
+        Part {
+            id: id_of(block).to_owned(),
+            version: 0,
+            hash: Hash::of(render::json(block).as_bytes()).to_string(),
+            is_shared: true,
+            is_built_in: true,
+            updated_at: 0,
+            definition: block.clone(),
+        }
+    }
+
+    /// A content that a definition has, or had.
+    fn version(id: &str, is_shared: bool, row: VersionRow) -> Part {
+        Part {
+            id: id.to_owned(),
+            version: row.version,
+            hash: row.hash,
+            is_shared,
+            is_built_in: false,
+            updated_at: row.at,
+            definition: parse_value(&row.content).unwrap_or_default(),
         }
     }
 }
@@ -58,7 +93,51 @@ pub(crate) struct Parts {
 
 async fn all(server: Arc<Server>, holder: String, kind: Kind) -> Answer<Parts> {
     let rows = crate::server::blocking(move || definitions::list(&server.app.store, &holder, kind)).await??;
-    Ok(Parts { items: rows.into_iter().map(Part::of).collect() })
+    let mut items: Vec<Part> = rows.into_iter().map(Part::of).collect();
+    if kind == Kind::Block {
+        let brought = built_in().iter().filter(|block| !items.iter().any(|item| item.id == id_of(block)));
+        let brought: Vec<Part> = brought.map(Part::built_in).collect();
+        items.extend(brought);
+        items.sort_by(|a, b| a.id.cmp(&b.id));
+    }
+    Ok(Parts { items })
+}
+
+/// The part that counts for a user: what is in force, or a version of it.
+async fn one(server: &Arc<Server>, which: Which, caller: &Caller, kind: Kind, id: String) -> Answer<Part> {
+    caller.may(Scope::Read)?;
+    let holder = caller.acts_for(which.user)?;
+    if let Some(version) = which.version {
+        let (key, rows) = versions(server, holder, kind, &id).await?;
+        let row = rows.into_iter().find(|row| row.version == version);
+        let is_shared = key.holder == flowloom_store::SHARED;
+        return row.map(|row| Part::version(&id, is_shared, row)).ok_or_else(|| Problem::not_there(kind.name(), &id));
+    }
+    match built_in_block(&id).filter(|_| kind == Kind::Block) {
+        Some(block) => Ok(find(server, holder, kind, &id).await.map_or_else(|_| Part::built_in(block), Part::of)),
+        None => find(server, holder, kind, &id).await.map(Part::of),
+    }
+}
+
+/// Every content that a part of the user's, or else of everyone's, has had.
+async fn versions(
+    server: &Arc<Server>,
+    holder: String,
+    kind: Kind,
+    id: &str,
+) -> Answer<(DefinitionKey, Vec<VersionRow>)> {
+    let (shared, id) = (server.clone(), id.to_owned());
+    let found = crate::server::blocking(move || {
+        for holder in [holder, flowloom_store::SHARED.to_owned()] {
+            let key = DefinitionKey { holder, kind, id: id.clone() };
+            let rows = shared.app.store.versions(&key)?;
+            if !rows.is_empty() {
+                return Ok((key, rows));
+            }
+        }
+        Err(Problem::not_there(kind.name(), &id))
+    });
+    found.await?
 }
 
 /// The part that counts for a user.
@@ -92,7 +171,12 @@ pub(in crate::server) async fn keep(server: &Server, key: DefinitionKey, part: &
     if own.is_none() {
         part.insert(names[0].into(), key.id.as_str().into());
     }
-    let content = render::json(&part.into());
+    let part = Value::from(part);
+    if key.kind == Kind::Block {
+        let changed = server.app.blocks.put(&key.holder, &[part]).await?;
+        return Ok(changed.first().copied().unwrap_or(Changed::Missing));
+    }
+    let content = render::json(&part);
     change(server, Change::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }))
         .await
 }
@@ -107,7 +191,8 @@ macro_rules! routes_of {
         #[doc = concat!("`", $list, "`.")]
         pub(crate) mod $module {
             use super::super::{Whose, changeable, delete};
-            use super::{Part, Parts, all, find, keep, status};
+            use super::super::put::{Versions, Which};
+            use super::{Part, Parts, all, find, keep, one, status};
             use crate::server::Server;
             use crate::server::body::Body;
             use crate::server::keys::{Caller, Scope};
@@ -131,17 +216,29 @@ macro_rules! routes_of {
             }
 
             /// One of them.
-            #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Whose),
+            #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Which),
                                 responses((status = 200, body = Part), (status = 404, body = Document)))]
             pub(crate) async fn get(
                 State(server): State<Arc<Server>>,
                 caller: Caller,
                 At(id): At<String>,
-                Params(whose): Params<Whose>,
+                Params(which): Params<Which>,
             ) -> Answer<Json<Part>> {
+                one(&server, which, &caller, $kind, id).await.map(Json)
+            }
+
+            /// Every content that it has had, the newest first; also of one that was deleted.
+            #[utoipa::path(get, path = concat!($one, "/versions"), operation_id = concat!("list_", $tag, "_versions"), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Whose),
+                                responses((status = 200, body = Versions), (status = 404, body = Document)))]
+            pub(crate) async fn versions(
+                State(server): State<Arc<Server>>,
+                caller: Caller,
+                At(id): At<String>,
+                Params(whose): Params<Whose>,
+            ) -> Answer<Json<Versions>> {
                 caller.may(Scope::Read)?;
-                let row = find(&server, caller.acts_for(whose.user)?, $kind, &id).await?;
-                Ok(Json(Part::of(row)))
+                let (_, rows) = super::versions(&server, caller.acts_for(whose.user)?, $kind, &id).await?;
+                Ok(Json(Versions::of(rows)))
             }
 
             /// Puts one in the place of the one with this id.

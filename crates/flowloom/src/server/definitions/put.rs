@@ -10,11 +10,11 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use flowloom_core::code::Code;
-use flowloom_store::{Change, Changed, DefinitionKey, Kind, NewDefinition, Origin};
+use flowloom_store::{Change, Changed, DefinitionKey, Kind, NewDefinition, Origin, VersionRow};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Whose, change, changeable, delete, not_in_folder, upload, word};
+use super::{Whose, change, changeable, delete, not_in_folder, upload};
 use crate::definitions::{self, Content};
 use crate::mcp::Offered;
 use crate::server::Server;
@@ -63,7 +63,7 @@ pub(crate) async fn put(
     let content = upload::read(request, &server, &id).await?;
     let (changed, workflow) = save(&server, key, content, how.draft).await?;
     let status = if changed == Changed::Created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(Put { changed: word(changed), workflow })))
+    Ok((status, Json(Put { changed: changed.name(), workflow })))
 }
 
 /// Keeps a workflow. One with errors is only kept as a draft.
@@ -115,17 +115,17 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Which content of a workflow.
+/// Which content of a definition.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Which {
     /// Whose it is.
     #[serde(default)]
-    user: Option<String>,
+    pub(super) user: Option<String>,
     /// The number of one of its versions; without it, what is in force.
     #[serde(default)]
-    version: Option<u32>,
+    pub(super) version: Option<u32>,
 }
 
 /// A workflow as it was written.
@@ -153,7 +153,7 @@ pub(crate) async fn written(
     Ok(Json(Written { entry, files }))
 }
 
-/// A content that a workflow has, or had.
+/// A content that a definition has, or had.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Version {
     /// Its number, from 1.
@@ -164,10 +164,17 @@ pub(crate) struct Version {
     created_at: u64,
 }
 
-/// Every version of a workflow, the newest first.
+/// Every version of a definition, the newest first.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Versions {
     items: Vec<Version>,
+}
+
+impl Versions {
+    pub(super) fn of(rows: Vec<VersionRow>) -> Versions {
+        let version = |row: VersionRow| Version { version: row.version, hash: row.hash, created_at: row.at };
+        Versions { items: rows.into_iter().map(version).collect() }
+    }
 }
 
 /// The versions of a workflow that the store keeps; also of one that was deleted.
@@ -185,7 +192,5 @@ pub(crate) async fn versions(
     if rows.is_empty() {
         return Err(Problem::not_there("workflow", &id));
     }
-    let version =
-        |row: flowloom_store::VersionRow| Version { version: row.version, hash: row.hash, created_at: row.at };
-    Ok(Json(Versions { items: rows.into_iter().map(version).collect() }))
+    Ok(Json(Versions::of(rows)))
 }

@@ -27,7 +27,11 @@ const FOUND: usize = 10;
 
 async fn one(server: &Arc<Server>, caller: &Caller, id: &str) -> Answer<Value> {
     caller.may(Scope::Read)?;
-    let (shared, holder, wanted) = (server.clone(), caller.acts_for(None)?, id.to_owned());
+    find(server, caller.acts_for(None)?, id).await
+}
+
+async fn find(server: &Arc<Server>, holder: String, id: &str) -> Answer<Value> {
+    let (shared, wanted) = (server.clone(), id.to_owned());
     let found = crate::server::blocking(move || shared.app.blocks.get(&holder, &wanted)).await??;
     found.ok_or_else(|| Problem::new(Code::NotThere, format!("Block not found: {id}")))
 }
@@ -78,6 +82,23 @@ pub(crate) async fn put(
     };
     parts::keep(&server, changeable(&caller, None, Kind::Block, &id)?, &block).await?;
     Ok(Json(json!({"status": "created", "block_id": id})))
+}
+
+/// Changes a block that is there, or puts one of its own in the place of a built-in one.
+#[utoipa::path(put, path = "/api/blocks/{id}", operation_id = "agentflow_update_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)), request_body = Object,
+    responses((status = 200, description = "The block"), (status = 400, body = Document), (status = 404, body = Document),
+        (status = 422, description = "Everything that is wrong with it", body = Document)))]
+pub(crate) async fn update(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Body(block, _): Body<Value>,
+) -> Answer<Json<Value>> {
+    let key = changeable(&caller, None, Kind::Block, &id)?;
+    let holder = key.holder.clone();
+    find(&server, holder.clone(), &id).await?;
+    parts::keep(&server, key, &block).await?;
+    Ok(Json(find(&server, holder, &id).await?))
 }
 
 /// Takes a block away; refused while a pipeline needs it.
