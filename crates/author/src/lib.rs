@@ -12,6 +12,7 @@ pub mod choose;
 pub mod clarify;
 pub mod create;
 pub mod decompose;
+pub mod evaluation;
 pub mod event;
 mod into;
 mod marked;

@@ -56,6 +56,9 @@ pub struct Node {
     pub node_id: String,
     /// Its block.
     pub block_id: String,
+    /// The nodes that it waited for.
+    #[serde(default)]
+    pub needs: Vec<String>,
     /// How it ended.
     pub status: NodeStatus,
     /// What it was given, where the block ran that far and is no prompt.
@@ -157,7 +160,6 @@ fn nodes(plan: &Plan, outcome: &Outcome, notes: &HashMap<Path, Note>) -> Vec<Nod
     let state = &outcome.state;
     let presented = present(plan, state, &outcome.env).result;
     let results = presented.get("results");
-    let played = |path: &Path| notes.get(path).and_then(|note| note.played);
     let mut basis: Vec<Option<Source>> = vec![None; dag.nodes.len()];
     let mut nodes = Vec::new();
     for (index, path) in paths(plan) {
@@ -169,8 +171,10 @@ fn nodes(plan: &Plan, outcome: &Outcome, notes: &HashMap<Path, Note>) -> Vec<Nod
         let note = notes.get(&path).cloned().unwrap_or_default();
         let excuse = error.as_ref().and_then(|error| excuse(error.code, &note, basis[index]));
         let block_id = block_id(&presented, &node_id);
-        nodes.push(Node { node_id, block_id, status, inputs: note.inputs, output, error, played: note.played, excuse });
-        basis[index] = basis[index].max(played(&path));
+        let needs = dag.nodes[index].needs.iter().map(|need| dag.nodes[*need].step.title.clone()).collect();
+        let Note { inputs, played, .. } = note;
+        nodes.push(Node { node_id, block_id, needs, status, inputs, output, error, played, excuse });
+        basis[index] = basis[index].max(played);
     }
     nodes
 }

@@ -1,0 +1,273 @@
+//! A check of what a run came to: words, numbers and their order, and where they must be or must not be.
+
+use flowloom_core::render::{self, Style};
+use flowloom_core::value::Value;
+use serde::{Deserialize, Serialize};
+
+use crate::rehearse::{Node, NodeStatus, Rehearsal};
+
+/// By how much a number may differ.
+const TOLERANCE: f64 = 0.0051;
+
+/// One expectation. All that is given in it must hold of the same place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Check {
+    /// Where it is looked for.
+    #[serde(rename = "in")]
+    pub place: Place,
+    /// Texts that occur, in capitals or not, as all texts here but the next.
+    pub contains: Vec<String>,
+    /// Texts that occur letter by letter.
+    pub exactly: Vec<String>,
+    /// Texts that occur once and no more.
+    pub once: Vec<String>,
+    /// Texts one of which occurs.
+    pub any_of: Vec<String>,
+    /// Texts that do not occur; of no use in a place that is allowed to be empty.
+    pub lacks: Vec<String>,
+    /// Texts that occur one after the other.
+    pub in_order: Vec<String>,
+    /// Numbers that occur, as numbers or in a text.
+    pub numbers: Vec<f64>,
+    /// A block of the world that was used.
+    pub uses: Option<String>,
+}
+
+/// What of a run is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Everything that it made: what blocks gave that ran, what others were called with, and what it would have kept.
+    #[default]
+    Anywhere,
+    /// What it ends with: nodes that no other one needs, and what it would have kept.
+    End,
+    /// Notifications.
+    Notification,
+    /// What it would have written to the memory, with its keys.
+    Memory,
+}
+
+impl Check {
+    /// Whether it holds. A run in which something failed for good has nothing to show at its end.
+    pub fn holds(&self, rehearsal: &Rehearsal) -> bool {
+        let texts = self.place.texts(rehearsal);
+        let whole = texts.join(" ");
+        let exact = |text: &String| whole.contains(&squeezed(text));
+        let texts: Vec<String> = texts.iter().map(|text| plain(text)).collect();
+        let whole = texts.join(" ");
+        let has = |text: &String| whole.contains(&plain(text));
+        let is_there = !texts.is_empty() || self.lacks.is_empty();
+        let is_used = |id: &String| {
+            rehearsal.nodes.iter().any(|node| node.block_id == *id && node.status == NodeStatus::Completed)
+        };
+        is_there
+            && self.contains.iter().all(has)
+            && self.exactly.iter().all(exact)
+            && self.once.iter().all(|text| whole.matches(&plain(text)).count() == 1)
+            && (self.any_of.is_empty() || self.any_of.iter().any(has))
+            && !self.lacks.iter().any(has)
+            && (self.in_order.is_empty() || texts.iter().any(|text| are_in_order(text, &self.in_order)))
+            && self.has_numbers(&whole)
+            && self.uses.iter().all(is_used)
+    }
+
+    fn has_numbers(&self, whole: &str) -> bool {
+        let found = if self.numbers.is_empty() { Vec::new() } else { numbers(whole) };
+        self.numbers.iter().all(|wanted| found.iter().any(|number| (number - wanted).abs() < TOLERANCE))
+    }
+
+    /// It in words.
+    pub fn told(&self) -> String {
+        let place = match self.place {
+            Place::Anywhere => "",
+            Place::End => "at the end: ",
+            Place::Notification => "in a notification: ",
+            Place::Memory => "in the memory: ",
+        };
+        let list = |texts: &[String]| texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
+        let lists = [
+            ("", &self.contains),
+            ("exactly ", &self.exactly),
+            ("once ", &self.once),
+            ("one of ", &self.any_of),
+            ("not ", &self.lacks),
+            ("in order ", &self.in_order),
+        ];
+        let lists = lists.into_iter().filter(|(_, texts)| !texts.is_empty());
+        let mut parts: Vec<String> = lists.map(|(what, texts)| format!("{what}{}", list(texts))).collect();
+        parts.extend(self.numbers.iter().map(|number| format!("the number {number}")));
+        parts.extend(self.uses.iter().map(|block| format!("the block {block} is used")));
+        format!("{place}{}", parts.join("; "))
+    }
+}
+
+impl Place {
+    /// The texts there, each of one node, notification or key.
+    fn texts(self, rehearsal: &Rehearsal) -> Vec<String> {
+        let memory = || rehearsal.memory.iter().map(|write| format!("{} {}", write.key, shown(write.value.iter())));
+        let notifications = rehearsal.notifications.iter().map(|told| shown(std::iter::once(told)));
+        let of = |nodes: &mut dyn Iterator<Item = &Node>| nodes.map(|node| shown(made(node))).collect::<Vec<_>>();
+        let texts: Vec<String> = match self {
+            Place::Anywhere => of(&mut rehearsal.nodes.iter()).into_iter().chain(memory()).collect(),
+            Place::End => {
+                let is_last = |node: &&Node| !rehearsal.nodes.iter().any(|other| other.needs.contains(&node.node_id));
+                of(&mut rehearsal.nodes.iter().filter(is_last)).into_iter().chain(memory()).collect()
+            }
+            Place::Notification => notifications.collect(),
+            Place::Memory => memory().collect(),
+        };
+        texts.iter().map(|text| squeezed(text)).filter(|text| !text.is_empty()).collect()
+    }
+}
+
+/// What a node made: its output, or what it was called with if it was played.
+fn made(node: &Node) -> impl Iterator<Item = &Value> {
+    let made = if node.played.is_some() { &node.inputs } else { &node.output };
+    made.iter().filter(|_| node.status == NodeStatus::Completed)
+}
+
+/// The keys and values of data one after the other, without its form.
+fn shown<'a>(values: impl Iterator<Item = &'a Value>) -> String {
+    let mut text = String::new();
+    values.for_each(|value| show(value, &mut text));
+    text
+}
+
+fn show(value: &Value, text: &mut String) {
+    match value {
+        Value::List(items) => items.iter().for_each(|item| show(item, text)),
+        Value::Map(map) => map.iter().for_each(|(key, item)| {
+            text.push_str(&format!("{key} "));
+            show(item, text);
+        }),
+        Value::Null => {}
+        value => text.push_str(&format!("{} ", render::text(value, Style::Json))),
+    }
+}
+
+/// A text with single blanks.
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A text in small letters, with single blanks.
+fn plain(text: &str) -> String {
+    squeezed(&text.to_lowercase())
+}
+
+fn are_in_order(text: &str, parts: &[String]) -> bool {
+    let mut rest = text;
+    parts.iter().all(|part| {
+        let part = plain(part);
+        let found = rest.find(&part);
+        rest = found.map_or("", |at| &rest[at + part.len()..]);
+        found.is_some()
+    })
+}
+
+/// The numbers in a text; commas between three digits each are of no account.
+fn numbers(text: &str) -> Vec<f64> {
+    let is_part = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == ',' || letter == '-';
+    let words = text.split(|letter| !is_part(letter));
+    words
+        .filter_map(|word| {
+            word.trim_end_matches(['.', ',', '-']).trim_start_matches(['.', ',']).replace(',', "").parse().ok()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flowloom_core::json::parse_value;
+
+    /// A run of three nodes: one that reads, one that computes with it, and a notification.
+    fn rehearsal() -> Rehearsal {
+        let text = r#"{"nodes":[
+            {"node_id":"n1","block_id":"web_scrape","needs":[],"status":"completed","inputs":{"url":"https://x"},"output":{"content":"SECRET page"},"played":"fixture"},
+            {"node_id":"n2","block_id":"sums","needs":["n1"],"status":"completed","output":{"total":1234.5,"names":["Zoe","adam"]}},
+            {"node_id":"n3","block_id":"notify_push","needs":["n2"],"status":"completed","inputs":{"title":"Sum","body":"The total\nis 1,234.50 EUR"},"output":{"delivered":true},"played":"example"}],
+            "notifications":[{"title":"Sum","body":"The total\nis 1,234.50 EUR"}],
+            "memory":[{"key":"last","value":{"n":7}}],"usage":{}}"#;
+        serde_json::from_str(text).expect("a rehearsal")
+    }
+
+    fn holds(check: &str) -> bool {
+        serde_json::from_str::<Check>(check).expect("a check").holds(&rehearsal())
+    }
+
+    #[test]
+    fn words_and_numbers_are_found_where_they_must_be() {
+        for check in [
+            r#"{"contains":["zoe","ADAM"],"exactly":["Zoe","adam"]}"#,
+            r#"{"in":"notification","contains":["total is"],"numbers":[1234.5]}"#,
+            r#"{"in":"memory","contains":["last"],"numbers":[7]}"#,
+            r#"{"any_of":["nobody","adam"],"once":["zoe"]}"#,
+            r#"{"in_order":["zoe","adam"]}"#,
+            r#"{"in":"end","lacks":["adam"]}"#,
+            r#"{"uses":"web_scrape"}"#,
+        ] {
+            assert!(holds(check), "{check}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_so_does_not_pass() {
+        for check in [
+            r#"{"contains":["zoe","eve"]}"#,
+            r#"{"contains":["SECRET"]}"#,
+            r#"{"exactly":["zoe"]}"#,
+            r#"{"in":"notification","contains":["zoe"]}"#,
+            r#"{"in":"end","numbers":[1234.4]}"#,
+            r#"{"in":"memory","numbers":[1234.5]}"#,
+            r#"{"any_of":["nobody","eve"]}"#,
+            r#"{"once":["eve"]}"#,
+            r#"{"once":["total"]}"#,
+            r#"{"in_order":["adam","zoe"]}"#,
+            r#"{"in_order":["zoe","zoe"]}"#,
+            r#"{"lacks":["adam"]}"#,
+            r#"{"uses":"web_search"}"#,
+        ] {
+            assert!(!holds(check), "{check}");
+        }
+        let failed = rehearsal();
+        let nodes = failed.nodes.into_iter().map(|node| Node { status: NodeStatus::Failed, ..node }).collect();
+        let failed = Rehearsal { nodes, notifications: Vec::new(), memory: Vec::new(), ..rehearsal() };
+        let lacks = Check { lacks: vec!["x".to_owned()], ..Check::default() };
+        assert!(!lacks.holds(&failed), "where there is nothing, nothing is right either");
+    }
+
+    #[test]
+    fn a_check_says_what_it_wants() {
+        let check: Check =
+            serde_json::from_str(r#"{"in":"end","contains":["a"],"lacks":["b"],"numbers":[2],"uses":"w"}"#)
+                .expect("a check");
+        assert_eq!(check.told(), "at the end: \"a\"; not \"b\"; the number 2; the block w is used");
+        assert!(serde_json::from_str::<Check>(r#"{"includes":["a"]}"#).is_err(), "a slip of the pen is no check");
+    }
+
+    #[test]
+    fn numbers_are_read_out_of_texts() {
+        assert_eq!(numbers("1,234.50 eur, -3 and 2024-05-06."), [1234.5, -3.0]);
+        assert_eq!(numbers("no 7."), [7.0]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_number_that_is_not_there_is_not_found(number in -1e6f64..1e6, other in -1e6f64..1e6) {
+            let text = format!("the sum is {number:.2} today");
+            proptest::prop_assert!(numbers(&text).iter().any(|found| (found - number).abs() < TOLERANCE));
+            let is_near = (number - other).abs() < 2.0 * TOLERANCE;
+            proptest::prop_assert!(is_near || !numbers(&text).iter().any(|found| (found - other).abs() < TOLERANCE));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,60}") {
+            let _ = numbers(&text);
+            let _ = are_in_order(&plain(&text), &["a".to_owned(), "é".to_owned()]);
+            let _ = parse_value(&text).map(|value| shown(std::iter::once(&value)));
+        }
+    }
+}
