@@ -1,0 +1,106 @@
+//! Recorded conversations become pipelines that do what was wished, in the real sandbox, again and again.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use conformance::block_on;
+use flowloom_author::evaluation::{Case, cases, recorded};
+use flowloom_author::rehearse::{Given, NodeStatus, Prompts};
+use flowloom_author::wire::definition;
+use flowloom_author::{Draft, think};
+use flowloom_core::plan::Format;
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_formats::{Sources, compile};
+use support::{Author, OWNER, value};
+
+fn conversation(id: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/author/evaluation/recorded");
+    folder.join(format!("{id}.json"))
+}
+
+fn with_conversations() -> impl Iterator<Item = Case> {
+    cases().expect("readable").into_iter().filter(|case| recorded(&case.id).is_some())
+}
+
+fn author(case: &Case) -> Author {
+    Author::new(&conversation(&case.id), Given { prompts: Prompts::Played, ..case.given() })
+}
+
+/// What the conversation comes to, as text that can be saved.
+fn authored(case: &Case) -> (Author, Draft, String) {
+    let world = author(case);
+    let mut draft = Draft::new(&case.intent, OWNER);
+    let pipeline = block_on(think(&world, &world.settings(), &mut draft));
+    let pipeline = pipeline.unwrap_or_else(|error| panic!("{}: {error}", case.id));
+    let saved = render::json(&definition(&pipeline, &draft.blocks()));
+    (world, draft, saved)
+}
+
+#[test]
+fn five_wishes_come_true_and_again_from_what_was_saved() {
+    let mut count = 0;
+    for case in with_conversations() {
+        let (world, draft, saved) = authored(&case);
+        let files = [("pipeline.json".to_owned(), saved.clone().into_bytes())].into();
+        let sources = Sources { files, source_bytes: 1 << 20, ..world.settings().sources };
+        assert_eq!(compile("pipeline.json", &sources, Some(Format::Pipeline)).diagnostics, [], "{}", case.id);
+        let tried = draft.tried.expect("it was tried");
+        assert!(tried.nodes.iter().all(|node| node.status == NodeStatus::Completed), "{}: {tried:?}", case.id);
+        for _ in 0..2 {
+            let ran = block_on(world.rehearser.rehearse(&value(&saved), &case.given()));
+            let row = case.row(ran);
+            assert!(row.has_passed(), "{}: {:?} {:?}", case.id, row.failures, row.error);
+        }
+        count += 1;
+    }
+    assert_eq!(count, 5);
+}
+
+#[test]
+fn what_first_failed_was_repaired() {
+    let failures = |id: &str| {
+        let case = with_conversations().find(|case| case.id == id).expect("a case");
+        let (world, ..) = authored(&case);
+        let told = world.events.lock().expect("lock").iter().map(|event| event.payload()).collect::<Vec<Value>>();
+        let errors = told.iter().filter_map(|event| event.get("error").and_then(Value::as_str).map(str::to_owned));
+        (world.told("block_test_failed"), errors.collect::<Vec<_>>().join("; "))
+    };
+    let (failed, why) = failures("clean-table");
+    assert!(failed == 1 && why.contains("but the example says"), "{why}");
+    let (failed, why) = failures("extract-notify");
+    assert!(failed == 0 && why.contains("when it is tried, the node n2 (block report_incidents) fails"), "{why}");
+    let (failed, why) = failures("daily-digest");
+    assert!(failed == 0 && why.contains("does not say that it gives \"text\""), "{why}");
+}
+
+#[test]
+fn what_one_wish_comes_to_is_not_what_another_wants() {
+    let all = cases().expect("readable");
+    let mut held = Vec::new();
+    for case in with_conversations() {
+        let (world, _, saved) = authored(&case);
+        let ran = block_on(world.rehearser.rehearse(&value(&saved), &case.given())).expect("a run");
+        let fits = all.iter().filter(|other| other.id != case.id && other.failures(&ran).is_empty());
+        held.extend(fits.map(|other| format!("{} passes for {}", case.id, other.id)));
+    }
+    assert_eq!(held, [""; 0]);
+}
+
+#[test]
+fn what_a_run_gets_wrong_does_not_pass() {
+    let case = with_conversations().find(|case| case.id == "clean-table").expect("the case");
+    let (world, _, saved) = authored(&case);
+    let wrong = [
+        ("lower()", "upper()"),
+        ("kept.sort(key=lambda row: row[name_of])", "kept.reverse()"),
+        ("mail in seen", "False"),
+    ];
+    for (right, wrong) in wrong {
+        assert!(saved.contains(right), "{right}");
+        let ran =
+            block_on(world.rehearser.rehearse(&value(&saved.replace(right, wrong)), &case.given())).expect("a run");
+        assert!(!case.failures(&ran).is_empty(), "{wrong}");
+    }
+}
