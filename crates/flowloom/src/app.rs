@@ -91,7 +91,7 @@ impl App {
     }
 
     /// What makes pipelines of wishes.
-    fn author(&self, bundle: &Bundle, models: &Arc<Models>) -> Author {
+    pub(crate) fn author(&self, bundle: &Bundle, models: &Arc<Models>) -> Author {
         Author {
             store: self.store.clone(),
             models: models.clone(),

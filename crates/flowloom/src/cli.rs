@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and how it is written.
 
 mod blocks;
+mod eval;
 mod new;
 mod talk;
 
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::draw::Style;
 use crate::server::schedules::Missed;
 pub(crate) use blocks::BlocksCommand;
+pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use new::NewArgs;
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 
@@ -173,6 +175,11 @@ pub(crate) enum Command {
     },
     /// Show what is configured, where each value comes from, and what is missing
     Doctor,
+    /// Measure how good a model is
+    Eval {
+        #[command(subcommand)]
+        command: EvalCommand,
+    },
     /// Run the bundled examples on the local model
     Demo(DemoArgs),
     /// Print a completion script for a shell

@@ -15,12 +15,11 @@ mod world;
 use std::sync::Arc;
 
 use flowloom_author::rehearse::Rehearser;
-use flowloom_core::error::StepError;
 use flowloom_core::limits::Limits;
 use flowloom_formats::Sources;
 use flowloom_models::Models;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Clock, Code, Context, Model};
+use flowloom_runtime::effects::{Clock, Code, Model};
 use flowloom_store::Store;
 
 use crate::blocks::Registry;
@@ -71,15 +70,16 @@ pub(crate) struct Author {
 }
 
 impl Author {
-    fn rehearser(&self, model: Option<&str>, limits: Limits, context: &Context) -> Result<Rehearser, StepError> {
+    /// What tries blocks and pipelines for `owner`.
+    pub(crate) fn rehearser(&self, model: Option<&str>, limits: Limits, owner: &str) -> Rehearser {
         let model = Arc::new(trials::BlockModel { models: self.models.clone(), named: model.map(str::to_owned) });
-        Ok(Rehearser {
+        Rehearser {
             model: model as Arc<dyn Model>,
             code: self.code.clone(),
             clock: Arc::new(SystemClock) as Arc<dyn Clock>,
             sources: self.sources.clone(),
             limits,
-            owner: context.owner.to_string(),
-        })
+            owner: owner.to_owned(),
+        }
     }
 }

@@ -67,14 +67,14 @@ impl Author {
 
     /// What it used is taken out of the budget of the run.
     pub(super) async fn attempt(&self, wish: &Attempt, context: &Context) -> Result<Trial, StepError> {
-        let rehearser = self.rehearser(wish.model.as_deref(), left(context), context)?;
+        let rehearser = self.rehearser(wish.model.as_deref(), left(context), &context.owner);
         let rehearsal = rehearser.attempt(&wish.block, &wish.inputs).await?;
         book(context, &rehearsal);
         Ok(rehearsal.into_trial())
     }
 
     pub(super) async fn rehearse(&self, wish: &Rehearse, context: &Context) -> Result<Rehearsal, StepError> {
-        let rehearser = self.rehearser(wish.model.as_deref(), left(context), context)?;
+        let rehearser = self.rehearser(wish.model.as_deref(), left(context), &context.owner);
         let given = Given { prompts: Prompts::Played, ..Given::default() };
         let rehearsal = rehearser.rehearse(&wish.definition, &given).await?;
         book(context, &rehearsal);

@@ -5,6 +5,7 @@ mod chat;
 mod check;
 mod demo;
 mod doctor;
+mod eval;
 mod explain;
 mod graph;
 mod keep;
@@ -28,7 +29,7 @@ pub(crate) use run::recorded;
 use clap::CommandFactory as _;
 use flowloom_core::value::Value;
 
-use crate::cli::{Cli, Command, ModelsCommand};
+use crate::cli::{Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::{Failure, Outcome};
 use crate::report;
 
@@ -83,6 +84,7 @@ async fn dispatch(cli: Cli) -> Outcome {
         Command::Restore { file, replace } => keep::restore(&global, &file, replace),
         Command::Keys { command } => keys::keys(&global, command).await,
         Command::Doctor => doctor::doctor(&global).await,
+        Command::Eval { command: EvalCommand::Author(arguments) } => eval::author(&global, arguments).await,
         Command::Demo(arguments) => demo::demo(&global, arguments).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "flowloom", &mut std::io::stdout());

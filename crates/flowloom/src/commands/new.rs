@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flowloom_author::clarify::{Clarified, Said, Speaker};
 use flowloom_core::json::parse_value;
+use flowloom_core::limits::Limits;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
@@ -23,13 +24,7 @@ use crate::progress::Watcher;
 use crate::{ask, inputs, source};
 
 pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
-    let mut config = Config::load(global)?;
-    if !arguments.model.is_empty() {
-        // What is said here goes before what is written there.
-        (config.author.model, config.author.block_model) = (None, None);
-    }
-    choose_model(&mut config, &arguments.model);
-    config.author.budget = arguments.budget.clone().or(config.author.budget);
+    let config = configured(global, &arguments.model, arguments.budget.as_deref())?;
     let folder = arguments.out.as_deref().map(Folder::prepare).transpose()?;
     let into = source::format(arguments.into.as_deref())?;
     let mut answers = Answers::of(&arguments)?;
@@ -64,6 +59,17 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
         return Err(Failure::usage(format!("the pipeline was written, but cannot be had as {format}:\n  {problems}")));
     }
     Ok(0)
+}
+
+/// The configuration with what the command line says of models and bounds, which goes before what is written there.
+pub(super) fn configured(global: &Global, models: &[String], budget: Option<&str>) -> Result<Config, Failure> {
+    let mut config = Config::load(global)?;
+    if !models.is_empty() {
+        (config.author.model, config.author.block_model) = (None, None);
+    }
+    choose_model(&mut config, models);
+    config.author.budget = budget.map(str::to_owned).or(config.author.budget);
+    Ok(config)
 }
 
 /// Why there is no pipeline; the stages have said it already where they got that far.
@@ -127,7 +133,8 @@ impl Author<'_> {
 
     async fn clarify(&self, message: &str, history: &[Said]) -> Result<Clarified, Failure> {
         let entries = [("message", message.into()), ("history", value_of(&history)?), ("how", value_of(&self.how)?)];
-        let (outcome, plan) = self.run(BuiltIn::Clarifier, Value::map(entries), Box::new(Unseen)).await?;
+        let given = (self.arguments.user.as_str(), Box::new(Unseen) as Box<dyn Watcher>);
+        let (outcome, plan) = performed(self.app, BuiltIn::Clarifier, Value::map(entries), given).await?;
         if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
             return Err(error.clone().into());
         }
@@ -137,41 +144,48 @@ impl Author<'_> {
     async fn think(&self, intent: &str) -> Result<(RunOutcome, Arc<Plan>), Failure> {
         let job = value_of(&Job::new(intent, &self.arguments.user, self.how.clone()))?;
         let watcher: Box<dyn Watcher> = if self.is_quiet { Box::new(Unseen) } else { Box::new(Stages::new()) };
-        self.run(BuiltIn::Thinker, job, watcher).await
-    }
-
-    async fn run(
-        &self,
-        which: BuiltIn,
-        input: Value,
-        watcher: Box<dyn Watcher>,
-    ) -> Result<(RunOutcome, Arc<Plan>), Failure> {
-        let bundle = self.app.bundle_of(which)?;
-        let (engine, plan) = (self.app.engine(&bundle)?, plan_of(&bundle)?);
-        let mut limits = self.app.config.limits.within(&plan.limits);
-        if let Some(budget) = &self.app.config.author.budget {
-            inputs::budget(budget, &mut limits)?;
-        }
-        let start = Start {
-            plan: plan.clone(),
-            bundle: self.app.store.keep_bundle(&bundle.text()?),
-            inputs: input,
-            owner: self.arguments.user.clone(),
-            agent: None,
-            limits,
-            depth: 0,
-            workflow: Some(which.id().to_owned()),
-            keep: None,
-            id: None,
-        };
-        let run = engine.start(start)?;
-        let lost = || Failure::usage("the run has no outcome; flowloom resume last goes on with it".to_owned());
-        Ok((watched(&engine, run, watcher).await.ok_or_else(lost)?, plan))
+        performed(self.app, BuiltIn::Thinker, job, (&self.arguments.user, watcher)).await
     }
 }
 
+/// Runs one of the workflows that every installation has, for `owner`, while `watcher` looks on.
+pub(super) async fn performed(
+    app: &App,
+    which: BuiltIn,
+    input: Value,
+    (owner, watcher): (&str, Box<dyn Watcher>),
+) -> Result<(RunOutcome, Arc<Plan>), Failure> {
+    let bundle = app.bundle_of(which)?;
+    let (engine, plan) = (app.engine(&bundle)?, plan_of(&bundle)?);
+    let limits = bounds(&app.config)?.within(&plan.limits);
+    let start = Start {
+        plan: plan.clone(),
+        bundle: app.store.keep_bundle(&bundle.text()?),
+        inputs: input,
+        owner: owner.to_owned(),
+        agent: None,
+        limits,
+        depth: 0,
+        workflow: Some(which.id().to_owned()),
+        keep: None,
+        id: None,
+    };
+    let run = engine.start(start)?;
+    let lost = || Failure::usage("the run has no outcome; flowloom resume last goes on with it".to_owned());
+    Ok((watched(&engine, run, watcher).await.ok_or_else(lost)?, plan))
+}
+
+/// The bounds of one authoring.
+pub(super) fn bounds(config: &Config) -> Result<Limits, Failure> {
+    let mut limits = config.limits.clone();
+    if let Some(budget) = &config.author.budget {
+        inputs::budget(budget, &mut limits)?;
+    }
+    Ok(limits)
+}
+
 /// Shows nothing.
-struct Unseen;
+pub(super) struct Unseen;
 
 impl Watcher for Unseen {
     fn event(&mut self, _record: &flowloom_core::event::Record) {}

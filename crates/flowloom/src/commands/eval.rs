@@ -1,0 +1,209 @@
+//! `flowloom eval author`: what a model makes of twenty wishes.
+//!
+//! Each wish takes the way of `flowloom new`, in a database of its own. What came of it is then run with the pages, hits and
+//! memory of its case, and nothing else of the world.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use flowloom_author::evaluation::{Case, Row, blocks, cases, recorded};
+use flowloom_author::rehearse::Rehearsal;
+use flowloom_author::wire::definition;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_formats::{pipeline::built_in, present};
+use flowloom_runtime::Outcome as RunOutcome;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::{Change, DefinitionKey, Kind, NewDefinition, Origin, SHARED};
+use serde_json::json;
+
+use super::new::{Unseen, bounds, configured, performed};
+use crate::app::{self, App};
+use crate::authoring::{BuiltIn, How, Job, value_of};
+use crate::cli::{EvalAuthorArgs, Global};
+use crate::failure::{Failure, Outcome};
+
+/// Failures of the installation that the next wish would meet again.
+const HOPELESS: [Code; 5] =
+    [Code::ModelNone, Code::ModelUnknown, Code::ModelKeyMissing, Code::ModelFileMissing, Code::NoSandbox];
+
+/// What came of a wish, and how many seconds it took.
+struct Timed {
+    row: Row,
+    seconds: f64,
+}
+
+pub(crate) async fn author(global: &Global, arguments: EvalAuthorArgs) -> Outcome {
+    let chosen = chosen(&arguments)?;
+    let mut config = configured(global, &arguments.model, arguments.budget.as_deref())?;
+    let scratch = Scratch::make(arguments.records.as_deref())?;
+    config.data_dir.value.clone_from(&scratch.folder);
+    config.database.value = None;
+    let mut app = App::open(config)?;
+    bring(&app).await?;
+    let mut rows = Vec::new();
+    for case in &chosen {
+        if arguments.recorded {
+            app.config.default_model.value = Some(scratch.script(case)?);
+            (app.config.author.model, app.config.author.block_model) = (None, None);
+        }
+        let began = Instant::now();
+        let row = evaluated(&app, case).await?;
+        let timed = Timed { row, seconds: began.elapsed().as_secs_f64() };
+        tell(&timed);
+        rows.push(timed);
+    }
+    match global.json {
+        true => println!("{:#}", summary(&rows)),
+        false => print!("{}", table(&rows)),
+    }
+    Ok(u8::from(!rows.iter().all(|timed| timed.row.has_passed())))
+}
+
+/// The cases that are meant.
+fn chosen(arguments: &EvalAuthorArgs) -> Result<Vec<Case>, Failure> {
+    let mut cases = cases().map_err(|error| Failure::usage(format!("the wishes cannot be read: {error}")))?;
+    if arguments.recorded {
+        cases.retain(|case| recorded(&case.id).is_some());
+    }
+    for name in &arguments.wishes {
+        if !cases.iter().any(|case| case.id == *name) {
+            let known: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
+            return Err(Failure::usage(format!("there is no wish {name:?}; there are {}", known.join(", "))));
+        }
+    }
+    cases.retain(|case| arguments.wishes.is_empty() || arguments.wishes.contains(&case.id));
+    Ok(cases)
+}
+
+/// Puts the blocks of the evaluation's world into its database, and lets them be found by what they mean.
+async fn bring(app: &App) -> Result<(), StepError> {
+    let is_built_in = |block: &Value| built_in().iter().any(|other| other.get("id") == block.get("id"));
+    let put = |block: Value| {
+        let id = block.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let key = DefinitionKey { holder: SHARED.to_owned(), kind: Kind::Block, id };
+        let (content, origin) = (render::json(&block), Origin::Function);
+        Change::Put(NewDefinition { key, format: None, content, origin, uses: Vec::new() })
+    };
+    let changes: Vec<Change> = blocks().into_iter().filter(|block| !is_built_in(block)).map(put).collect();
+    if !changes.is_empty() {
+        app.store.change_definitions(changes, SystemClock.now_ms()).await?;
+    }
+    // If it fails, words decide, and the stages say so.
+    let _ = app.blocks.embed_missing().await;
+    Ok(())
+}
+
+/// What comes of a case. An error is one that every case would meet.
+async fn evaluated(app: &App, case: &Case) -> Result<Row, Failure> {
+    let job = value_of(&Job::new(&case.intent, SHARED, How::of(&app.config)))?;
+    let (outcome, plan) = performed(app, BuiltIn::Thinker, job, (SHARED, Box::new(Unseen))).await?;
+    let made = present(&plan, &outcome.state, &outcome.env).output;
+    let result = match refusal(&outcome) {
+        Some(error) => Err(error),
+        None => run(app, case, &made).await,
+    };
+    if let Some(error) = result.as_ref().err().filter(|error| HOPELESS.contains(&error.code)) {
+        return Err(error.clone().into());
+    }
+    let mut row = case.row(result);
+    row.usage.add(&outcome.state.usage);
+    Ok(row)
+}
+
+fn refusal(outcome: &RunOutcome) -> Option<StepError> {
+    let cancelled = || StepError::new(Code::Cancelled, "it was not made to the end");
+    let error = outcome.broken.clone().or_else(|| outcome.state.error.clone());
+    error.or_else(|| (outcome.state.status != flowloom_core::status::Status::Succeeded).then(cancelled))
+}
+
+/// Runs what was made.
+async fn run(app: &App, case: &Case, made: &Value) -> Result<Rehearsal, StepError> {
+    let bundle = app.bundle_of(BuiltIn::Thinker)?;
+    let models = Arc::new(app::models(&app.config, bundle.model.clone(), &bundle.aliases));
+    let limits = bounds(&app.config).map_err(|failure| failure.error)?;
+    let block_model = app.config.author.block_model.as_deref();
+    let rehearser = app.author(&bundle, &models).rehearser(block_model, limits, SHARED);
+    let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
+    let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
+    rehearser.rehearse(&definition(&pipeline, blocks), &case.given()).await
+}
+
+/// A row as it comes, with what does not hold.
+fn tell(timed: &Timed) {
+    let Row { id, title, error, failures, .. } = &timed.row;
+    let word = if timed.row.has_passed() { "passed" } else { "failed" };
+    eprintln!("{word}  {id}: {title} ({:.1} s)", timed.seconds);
+    match error {
+        Some(error) => eprintln!("        error[{}]: {}", error.code, error.message),
+        None => failures.iter().for_each(|failure| eprintln!("        not so: {failure}")),
+    }
+}
+
+fn table(rows: &[Timed]) -> String {
+    let mut text =
+        format!("{:<22} {:<7} {:>6} {:>9} {:>9} {:>8}\n", "wish", "result", "checks", "tokens", "usd", "time");
+    for Timed { row, seconds } in rows {
+        let word = if row.has_passed() { "passed" } else { "failed" };
+        let (checks, tokens) =
+            (format!("{}/{}", row.held(), row.checks), row.usage.input_tokens + row.usage.output_tokens);
+        let (usd, time) = (usd(row.usage.micro_usd), format!("{seconds:.1} s"));
+        text.push_str(&format!("{:<22} {word:<7} {checks:>6} {tokens:>9} {usd:>9} {time:>8}\n", row.id));
+    }
+    let passed = rows.iter().filter(|timed| timed.row.has_passed()).count();
+    let sum = |count: fn(&Row) -> usize| rows.iter().map(|timed| count(&timed.row)).sum::<usize>();
+    let (held, checks) = (sum(Row::held), sum(|row| row.checks));
+    text.push_str(&format!("\n{passed} of {} wishes came true; {held} of {checks} checks hold\n", rows.len()));
+    text
+}
+
+fn usd(micro: Option<u64>) -> String {
+    micro.map_or_else(|| "?".to_owned(), |micro| format!("{:.4}", micro as f64 / 1e6))
+}
+
+fn summary(rows: &[Timed]) -> serde_json::Value {
+    let shown = rows.iter().map(|Timed { row, seconds }| {
+        let mut shown = serde_json::to_value(row).unwrap_or_default();
+        shown["passed"] = row.has_passed().into();
+        shown["seconds"] = json!(seconds);
+        shown
+    });
+    json!({"passed": rows.iter().filter(|timed| timed.row.has_passed()).count(), "wishes": shown.collect::<Vec<_>>()})
+}
+
+/// A folder for the database and the scripts, which is taken away in the end if nobody named it.
+struct Scratch {
+    folder: PathBuf,
+    is_kept: bool,
+}
+
+impl Scratch {
+    fn make(named: Option<&Path>) -> Result<Scratch, Failure> {
+        let own = || std::env::temp_dir().join(format!("flowloom-eval-{}", uuid::Uuid::new_v4()));
+        let folder = named.map_or_else(own, Path::to_owned);
+        let unwritable = |error| Failure::usage(format!("{} cannot be written: {error}", folder.display()));
+        std::fs::create_dir_all(&folder).map_err(unwritable)?;
+        Ok(Scratch { folder: folder.clone(), is_kept: named.is_some() })
+    }
+
+    /// The model that plays a case's conversation.
+    fn script(&self, case: &Case) -> Result<String, Failure> {
+        let file = self.folder.join(format!("{}.script.json", case.id));
+        let written = std::fs::write(&file, recorded(&case.id).unwrap_or_default());
+        written.map_err(|error| Failure::usage(format!("{} cannot be written: {error}", file.display())))?;
+        Ok(format!("scripted:{}", file.display()))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What is left in a folder for what is passing does no harm.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
