@@ -9,11 +9,11 @@ use flowloom_core::plan::{Format, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::present;
+use flowloom_runtime::Outcome as RunOutcome;
 use flowloom_runtime::effects::Model as _;
-use flowloom_runtime::{Outcome as RunOutcome, Start};
 
 use super::print;
-use super::run::{choose_model, watched};
+use super::run::{choose_model, perform};
 use crate::app::{self, App, plan_of};
 use crate::authoring::files::{self, Folder};
 use crate::authoring::{BuiltIn, How, Job, Stages, Telling, read, value_of};
@@ -156,23 +156,9 @@ pub(super) async fn performed(
     (owner, watcher): (&str, Box<dyn Watcher>),
 ) -> Result<(RunOutcome, Arc<Plan>), Failure> {
     let bundle = app.bundle_of(which)?;
-    let (engine, plan) = (app.engine(&bundle)?, plan_of(&bundle)?);
-    let limits = bounds(&app.config)?.within(&plan.limits);
-    let start = Start {
-        plan: plan.clone(),
-        bundle: app.store.keep_bundle(&bundle.text()?),
-        inputs: input,
-        owner: owner.to_owned(),
-        agent: None,
-        limits,
-        depth: 0,
-        workflow: Some(which.id().to_owned()),
-        keep: None,
-        id: None,
-    };
-    let run = engine.start(start)?;
-    let lost = || Failure::usage("the run has no outcome; flowloom resume last goes on with it".to_owned());
-    Ok((watched(&engine, run, watcher).await.ok_or_else(lost)?, plan))
+    let plan = plan_of(&bundle)?;
+    let outcome = perform(app, (&bundle, &plan), input, (owner, bounds(&app.config)?), watcher).await?;
+    Ok((outcome, plan))
 }
 
 /// The bounds of one authoring.

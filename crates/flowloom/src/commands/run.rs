@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use flowloom_core::error::StepError;
+use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
+use flowloom_core::value::Value;
 use flowloom_formats::present;
 use flowloom_runtime::{Engine, Outcome as RunOutcome, Run, Start};
 
@@ -13,7 +15,7 @@ use crate::app::{self, App, Opened};
 use crate::bundle::Bundle;
 use crate::cli::{Global, OutputArgs, RunArgs};
 use crate::config::Config;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::source::{self, Reading, Source};
 use crate::{ask, flows, inputs, out, progress, report};
 
@@ -67,6 +69,31 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
         out::write(folder, &plan, &outcome)?;
     }
     Ok(exit)
+}
+
+/// Runs a bundle for `owner` within `limits` while `watcher` looks on.
+pub(super) async fn perform(
+    app: &App,
+    (bundle, plan): (&Bundle, &Arc<Plan>),
+    inputs: Value,
+    (owner, limits): (&str, Limits),
+    watcher: Box<dyn progress::Watcher>,
+) -> Result<RunOutcome, Failure> {
+    let engine = app.engine(bundle)?;
+    let start = Start {
+        plan: plan.clone(),
+        bundle: app.store.keep_bundle(&bundle.text()?),
+        inputs,
+        owner: owner.to_owned(),
+        agent: None,
+        limits: limits.within(&plan.limits),
+        depth: 0,
+        workflow: plan.id.clone(),
+        keep: None,
+        id: None,
+    };
+    let lost = || Failure::usage("the run has no outcome; flowloom resume last goes on with it".to_owned());
+    watched(&engine, engine.start(start)?, watcher).await.ok_or_else(lost)
 }
 
 /// `--model p:m` sets the default; `--model named=p:m` adds an alias.

@@ -1,5 +1,7 @@
 //! `flowloom demo`: real definitions on a real, small model, with pages that the demo serves itself.
 
+mod authored;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,13 +13,12 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
 use flowloom_formats::{Sources, compile, present};
-use flowloom_runtime::Start;
 use tokio::net::TcpListener;
 
-use super::run::watched;
 use crate::app::App;
 use crate::bundle::Bundle;
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
+use crate::commands::run::perform;
 use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::{progress, report};
@@ -41,14 +42,14 @@ const SMALL: &str = "a model of 135 million parameters";
 /// A file of the examples, built in under its own name.
 macro_rules! example {
     ($file:literal) => {
-        ($file, include_str!(concat!("../../../../", $file)))
+        ($file, include_str!(concat!("../../../../../", $file)))
     };
 }
 
 const EXAMPLES: [Example; 7] = [
     Example {
         file: "examples/flow/summarize-page.json",
-        text: include_str!("../../../../examples/flow/summarize-page.json"),
+        text: include_str!("../../../../../examples/flow/summarize-page.json"),
         beside: &[],
         is_lenient: false,
         script: None,
@@ -56,7 +57,7 @@ const EXAMPLES: [Example; 7] = [
     },
     Example {
         file: "examples/flow/weather-report.json",
-        text: include_str!("../../../../examples/flow/weather-report.json"),
+        text: include_str!("../../../../../examples/flow/weather-report.json"),
         beside: &[],
         is_lenient: false,
         script: None,
@@ -64,15 +65,15 @@ const EXAMPLES: [Example; 7] = [
     },
     Example {
         file: "examples/steps/review-document.json",
-        text: include_str!("../../../../examples/steps/review-document.json"),
+        text: include_str!("../../../../../examples/steps/review-document.json"),
         beside: &[],
         is_lenient: false,
         script: None,
-        inputs: |_| include_str!("../../../../examples/site/review.txt").into(),
+        inputs: |_| include_str!("../../../../../examples/site/review.txt").into(),
     },
     Example {
         file: "examples/markdown/poem.mdx",
-        text: include_str!("../../../../examples/markdown/poem.mdx"),
+        text: include_str!("../../../../../examples/markdown/poem.mdx"),
         beside: &[],
         is_lenient: false,
         script: None,
@@ -80,7 +81,7 @@ const EXAMPLES: [Example; 7] = [
     },
     Example {
         file: "examples/pipeline/analyse-review.json",
-        text: include_str!("../../../../examples/pipeline/analyse-review.json"),
+        text: include_str!("../../../../../examples/pipeline/analyse-review.json"),
         beside: &[
             example!("examples/pipeline/blocks/count_words.json"),
             example!("examples/pipeline/blocks/sentiment.json"),
@@ -93,7 +94,7 @@ const EXAMPLES: [Example; 7] = [
     },
     Example {
         file: "examples/graph/helpdesk.json",
-        text: include_str!("../../../../examples/graph/helpdesk.json"),
+        text: include_str!("../../../../../examples/graph/helpdesk.json"),
         beside: &[
             example!("examples/graph/agents/triage/jsonSchema.json"),
             example!("examples/graph/agents/triage/systemPrompt.md"),
@@ -103,15 +104,15 @@ const EXAMPLES: [Example; 7] = [
             example!("examples/graph/agents/refunds/systemPrompt.md"),
         ],
         is_lenient: false,
-        script: Some(include_str!("../../../../examples/graph/helpdesk.script.json")),
+        script: Some(include_str!("../../../../../examples/graph/helpdesk.script.json")),
         inputs: |_| Value::map([("message", "Where is my order 4711?".into())]),
     },
     Example {
         file: "examples/seeds/graph/01.json",
-        text: include_str!("../../../../examples/seeds/graph/01.json"),
+        text: include_str!("../../../../../examples/seeds/graph/01.json"),
         beside: &[],
         is_lenient: true,
-        script: Some(include_str!("../../../../examples/graph/2nchat.script.json")),
+        script: Some(include_str!("../../../../../examples/graph/2nchat.script.json")),
         inputs: |_| Value::map([("message", "Do these two parts fit together?".into())]),
     },
 ];
@@ -130,12 +131,13 @@ pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
     } else {
         eprintln!("Prompts are sent to that provider; nothing else leaves this machine.");
     }
-    let app = App::open(config)?;
+    let mut app = App::open(config)?;
     let mut rows = Vec::new();
     for example in &EXAMPLES {
         eprintln!("\n── {}", example.file);
         rows.push(show(global, &app, example, &format!("http://{address}")).await?);
     }
+    rows.push(authored::authored(global, &mut app).await?);
     println!("\n{:<38} {:<10} {:>6} {:>8}", "definition", "status", "steps", "time");
     for row in &rows {
         println!("{:<38} {:<10} {:>6} {:>8}", row.file, row.status, row.steps, row.took);
@@ -178,24 +180,10 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
         std::fs::write(&file, script).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
         bundle.model = Some(format!("scripted:{}", file.display()));
     }
-    let engine = app.engine(&bundle)?;
-    let start = Start {
-        plan: plan.clone(),
-        bundle: app.store.keep_bundle(&bundle.text()?),
-        inputs: (example.inputs)(base),
-        owner: "local".to_owned(),
-        agent: None,
-        limits: app.config.limits.within(&plan.limits),
-        depth: 0,
-        workflow: None,
-        keep: None,
-        id: None,
-    };
-    let run = engine.start(start)?;
     let started = Instant::now();
     let watcher = Box::new(progress::Screen::new(&OutputArgs::default(), global.json));
-    let ended = watched(&engine, run, watcher).await;
-    let outcome = ended.ok_or_else(|| Failure::usage(format!("{} has no outcome", example.file)))?;
+    let given = ("local", app.config.limits.clone());
+    let outcome = perform(app, (&bundle, &plan), (example.inputs)(base), given, watcher).await?;
     println!("{}", report::for_people(&present(&plan, &outcome.state, &outcome.env).output));
     if let Some(error) = &outcome.state.error {
         eprintln!("error[{}]: {}", error.code, error.message);
@@ -212,12 +200,12 @@ async fn serve() -> Result<String, Failure> {
     };
     let page = |kind: &'static str, text: &'static str| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     let router = Router::new()
-        .route("/lamp.html", page("text/html; charset=utf-8", include_str!("../../../../examples/site/lamp.html")))
+        .route("/lamp.html", page("text/html; charset=utf-8", include_str!("../../../../../examples/site/lamp.html")))
         .route(
             "/orders/status",
             post(|| async { ([(CONTENT_TYPE, "application/json")], r#"{"order":"4711","state":"on its way"}"#) }),
         )
-        .route("/weather.json", page("application/json", include_str!("../../../../examples/site/weather.json")));
+        .route("/weather.json", page("application/json", include_str!("../../../../../examples/site/weather.json")));
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     tokio::spawn(async move {
