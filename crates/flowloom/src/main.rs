@@ -12,6 +12,7 @@ mod cli;
 mod commands;
 mod config;
 mod definitions;
+mod doing;
 mod draw;
 mod failure;
 mod flows;

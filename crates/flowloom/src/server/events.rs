@@ -82,11 +82,29 @@ pub(crate) fn heard_from(
     (seq, teller): (u64, Box<dyn Teller>),
     heard: Option<Subscription>,
 ) -> axum::response::Response {
+    sent(seq == 0, told(server, run, (seq, teller), heard))
+}
+
+/// The same as a stream, which somebody else may go on with.
+pub(crate) fn told(
+    server: Arc<Server>,
+    run: RunId,
+    (seq, teller): (u64, Box<dyn Teller>),
+    heard: Option<Subscription>,
+) -> impl futures_util::Stream<Item = Sse> + Send + 'static {
     let counted = server.followers.clone();
     let follower = Follower { server, run, teller, seq, heard, is_behind: true, end: End::Open, _counted: counted };
     let batches = stream::unfold(follower, |mut follower| async move { Some((follower.next().await?, follower)) });
-    let retry = (seq == 0).then(|| Sse::default().retry(RETRY));
-    let events = stream::iter(retry).chain(batches.flat_map(stream::iter)).map(Ok::<_, Infallible>);
+    batches.flat_map(stream::iter)
+}
+
+/// Events as an answer, with signs of life; a new one says when a client that lost the connection comes back.
+pub(crate) fn sent(
+    is_new: bool,
+    events: impl futures_util::Stream<Item = Sse> + Send + 'static,
+) -> axum::response::Response {
+    let retry = is_new.then(|| Sse::default().retry(RETRY));
+    let events = stream::iter(retry).chain(events).map(Ok::<_, Infallible>);
     Stream::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
 }
 

@@ -312,7 +312,7 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
 
 /// The routes of the systems that the formats come from.
 fn seeds() -> OpenApiRouter<Arc<Server>> {
-    use seeds::agentflow::{author, automate, blocks, executions, memory, notifications, pipelines};
+    use seeds::agentflow::{author, automate, blocks, doer, executions, memory, notifications, pipelines};
     use seeds::{agentos, anythingllm};
     OpenApiRouter::new()
         .routes(routes!(agentos::create, agentos::list))
@@ -335,6 +335,8 @@ fn seeds() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(pipelines::get, pipelines::remove))
         .routes(routes!(pipelines::run_kept))
         .routes(routes!(pipelines::run_once))
+        .routes(routes!(doer::run_once))
+        .routes(routes!(doer::run_kept, doer::follow_kept))
         .routes(routes!(executions::list))
         .routes(routes!(executions::get))
         .routes(routes!(executions::list_native))

@@ -25,7 +25,7 @@ use crate::{Problems, Sources};
 use blocks::{Blocks, Definition};
 
 pub use blocks::{built_in, check_block};
-pub use present::{dag, node_results, order, present};
+pub use present::{PlanNode, dag, node_results, nodes, order, present};
 
 /// How values become text in a pipeline: as in Python; what has no value is `null`, or nothing within text.
 pub const RULES: TextRules =

@@ -69,6 +69,34 @@ pub fn node_results(plan: &Plan, state: &RunState) -> Vec<Value> {
     results
 }
 
+/// A node of a pipeline.
+pub struct PlanNode<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// The id of its block, or of the trigger that it is.
+    pub block: Value,
+    /// Where its events are.
+    pub path: Path,
+    /// Its step.
+    pub step: &'a Step,
+    /// What it gives without running: only triggers do.
+    pub gives: Option<Value>,
+}
+
+/// The nodes of a pipeline, in the order of its file.
+pub fn nodes(plan: &Plan) -> Vec<PlanNode<'_>> {
+    let Some((dag, place)) = dag(plan) else { return Vec::new() };
+    let steps = dag.nodes.iter().map(|node| &node.step);
+    let nodes = steps.map(|step| PlanNode {
+        id: &step.title,
+        block: node_block(step),
+        path: place.child(&step.key),
+        step,
+        gives: told(step, None),
+    });
+    nodes.collect()
+}
+
 /// The nodes of a pipeline's plan, and the path above them.
 pub fn dag(plan: &Plan) -> Option<(&Dag, Path)> {
     let Kind::Sequence(steps) = &plan.root.kind else { return None };

@@ -3,6 +3,7 @@
 pub(crate) mod author;
 pub(crate) mod automate;
 pub(crate) mod blocks;
+pub(crate) mod doer;
 pub(crate) mod executions;
 pub(crate) mod memory;
 pub(crate) mod notifications;

@@ -28,7 +28,7 @@ use crate::server::definitions::{changeable, delete, not_in_folder, put};
 use crate::server::keys::{Caller, Scope};
 use crate::server::params::At;
 use crate::server::problem::{Answer, Document, Problem};
-use crate::server::seeds::{definition, definitions, run, with_id};
+use crate::server::seeds::{Ended, definition, definitions, run, with_id};
 use crate::server::start::{Call, Starting, admit};
 
 /// The pipeline in a text: the object itself, or its `pipeline`.
@@ -149,10 +149,14 @@ pub(crate) async fn run_kept(
     let call = Call { server: &server, owner: admit(&server, &caller, None)?, headers: &headers };
     let (definition, _) = definition(&server, call.owner.clone(), Format::Pipeline, &id).await?;
     let ended = run(&call, (&definition, Starting::with(Map::new().into()), "")).await?;
-    let all = execution(&ended);
+    Ok(ended.answer(told_kept(&ended)))
+}
+
+/// What a run of a kept pipeline answers.
+pub(super) fn told_kept(ended: &Ended) -> Map {
+    let all = execution(ended);
     let keys = ["pipeline_id", "run_id", "status", "shared_context", "node_results", "errors"];
-    let told = keys.iter().filter_map(|key| Some(((*key).into(), all.get(*key)?.clone())));
-    Ok(ended.answer(told.collect()))
+    keys.iter().filter_map(|key| Some(((*key).into(), all.get(*key)?.clone()))).collect()
 }
 
 /// A pipeline that is run without being kept.
@@ -167,7 +171,7 @@ pub(crate) struct RunOnce {
     blocks: Option<Value>,
     /// Whose run it is; a key that belongs to a user decides that itself.
     #[serde(default)]
-    user_id: Option<String>,
+    pub(super) user_id: Option<String>,
 }
 
 /// Runs a pipeline to its end.
@@ -182,17 +186,27 @@ pub(crate) async fn run_once(
     Body(wanted, text): Body<RunOnce>,
 ) -> Answer<Response> {
     let call = Call { server: &server, owner: admit(&server, &caller, wanted.user_id.clone())?, headers: &headers };
+    let definition = passing(&call, wanted).await?;
+    let ended = run(&call, (&definition, Starting::with(Map::new().into()), &text)).await?;
+    Ok(ended.answer(told_once(&ended)))
+}
+
+/// A pipeline that is not kept, compiled.
+pub(super) async fn passing(call: &Call<'_>, wanted: RunOnce) -> Answer<Definition> {
     let mut pipeline = inner(&wanted.pipeline);
     let id = with_id(&mut pipeline);
     let given = Value::map(wanted.blocks.map(|blocks| ("blocks", blocks)));
-    let (shared, owner) = (server.clone(), call.owner.clone());
+    let (shared, owner) = (call.server.clone(), call.owner.clone());
     let found = crate::server::blocking(move || shared.catalog.passing(&owner, &id, content(&id, &given, pipeline)));
-    let definition = found.await??;
-    let ended = run(&call, (&definition, Starting::with(Map::new().into()), &text)).await?;
+    Ok(found.await??)
+}
+
+/// What a run of a pipeline that is not kept answers.
+pub(super) fn told_once(ended: &Ended) -> Map {
     let mut told = ended.result();
-    let all = execution(&ended);
+    let all = execution(ended);
     for key in ["run_id", "status", "errors"] {
         told.insert(key.into(), all.get(key).cloned().unwrap_or_default());
     }
-    Ok(ended.answer(told))
+    told
 }
