@@ -32,7 +32,6 @@ pub struct Draft {
     /// The pipeline; there is none that did not pass its check and its rehearsal.
     pub pipeline: Option<Value>,
     /// What came of trying it.
-    #[serde(default)]
     pub tried: Option<Rehearsal>,
 }
 

@@ -108,9 +108,9 @@ fn block(index: usize, item: &Value, problems: &mut Vec<String>) -> Wanted {
     }
     let id = text_of(map, "suggested_id").unwrap_or_else(|| {
         problems.push(format!("block {} has no suggested_id", index + 1));
-        String::new()
+        format!("block_{}", index + 1)
     });
-    problems.extend(bad_id(&id).filter(|_| !id.is_empty()));
+    problems.extend(bad_id(&id));
     let description = text_of(map, "description").unwrap_or_else(|| {
         problems.push(format!("{id}: it has no description"));
         String::new()
