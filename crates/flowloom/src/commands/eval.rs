@@ -13,6 +13,7 @@ use flowloom_author::wire::definition;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::render;
+use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{pipeline::built_in, present};
 use flowloom_runtime::Outcome as RunOutcome;
@@ -45,14 +46,20 @@ pub(crate) async fn author(global: &Global, arguments: EvalAuthorArgs) -> Outcom
     config.database.value = None;
     let mut app = App::open(config)?;
     bring(&app).await?;
-    let mut rows = Vec::new();
+    let (mut rows, mut is_cut_short) = (Vec::new(), false);
     for case in &chosen {
         if arguments.recorded {
             app.config.default_model.value = Some(scratch.script(case)?);
             (app.config.author.model, app.config.author.block_model) = (None, None);
         }
         let began = Instant::now();
-        let row = evaluated(&app, case).await?;
+        let row = tokio::select! {
+            row = evaluated(&app, case) => row?,
+            _ = tokio::signal::ctrl_c() => {
+                is_cut_short = true;
+                break;
+            }
+        };
         let timed = Timed { row, seconds: began.elapsed().as_secs_f64() };
         tell(&timed);
         rows.push(timed);
@@ -60,6 +67,9 @@ pub(crate) async fn author(global: &Global, arguments: EvalAuthorArgs) -> Outcom
     match global.json {
         true => println!("{:#}", summary(&rows)),
         false => print!("{}", table(&rows)),
+    }
+    if is_cut_short {
+        return Ok(Status::Cancelled.row().exit_code);
     }
     Ok(u8::from(!rows.iter().all(|timed| timed.row.has_passed())))
 }
@@ -118,7 +128,7 @@ async fn evaluated(app: &App, case: &Case) -> Result<Row, Failure> {
 fn refusal(outcome: &RunOutcome) -> Option<StepError> {
     let cancelled = || StepError::new(Code::Cancelled, "it was not made to the end");
     let error = outcome.broken.clone().or_else(|| outcome.state.error.clone());
-    error.or_else(|| (outcome.state.status != flowloom_core::status::Status::Succeeded).then(cancelled))
+    error.or_else(|| (outcome.state.status != Status::Succeeded).then(cancelled))
 }
 
 /// Runs what was made.
