@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use flowloom_core::event::{AfterFailure, Event, Record};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Block, Kind, Plan};
-use flowloom_core::value::{Map, Number, Value};
+use flowloom_core::value::Value;
 use flowloom_formats::pipeline::{PlanNode, nodes};
 use flowloom_runtime::schema::complaints;
+
+use crate::happened::{Happened, fields};
 
 /// Hears the events of a run in their order.
 pub(crate) struct Doing {
@@ -26,13 +28,6 @@ struct Shown {
     is_begun: bool,
     /// What it gave, once it has.
     output: Option<Value>,
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Happened {
-    pub(crate) name: &'static str,
-    pub(crate) data: Value,
 }
 
 impl Doing {
@@ -84,21 +79,21 @@ impl Doing {
 
     fn begin(&self, record: &Record, workflow: Value, owner: &str) -> Happened {
         let node = |node: &Shown| Value::map([("node", node.id.as_str().into()), ("block", node.block.clone())]);
-        let fields = vec![
+        let start = [
             ("run_id", record.run.to_string().into()),
             ("pipeline_id", workflow),
             ("user_id", owner.into()),
             ("nodes", Value::list(self.nodes.iter().map(node).collect())),
         ];
-        happened("start", record.at, fields)
+        Happened::new("start", record.at, fields(start))
     }
 }
 
 impl Shown {
-    fn told(&self, name: &'static str, record: &Record, fields: Vec<(&'static str, Value)>) -> Happened {
+    fn told(&self, name: &'static str, record: &Record, more: Vec<(&'static str, Value)>) -> Happened {
         let mut all = vec![("node", Value::from(self.id.as_str())), ("block", self.block.clone())];
-        all.extend(fields);
-        happened(name, record.at, all)
+        all.extend(more);
+        Happened::new(name, record.at, fields(all))
     }
 
     /// Whether the run will say that this output is a failure.
@@ -107,12 +102,4 @@ impl Shown {
         let says_so = block.failure.as_ref().is_some_and(|field| output.get(field).is_some());
         says_so || block.output_schema.as_ref().is_some_and(|schema| complaints(schema, output).is_some())
     }
-}
-
-/// An event with its name and time among its data, as AgentFlow has them.
-pub(crate) fn happened(name: &'static str, at: u64, fields: Vec<(&'static str, Value)>) -> Happened {
-    let seconds = Number::from_f64(at as f64 / 1000.0).map_or(Value::Null, Value::Number);
-    let mut data = Map::from_iter([("type".into(), Value::from(name)), ("ts".into(), seconds)]);
-    data.extend(fields.into_iter().map(|(key, value)| (key.into(), value)));
-    Happened { name, data: data.into() }
 }

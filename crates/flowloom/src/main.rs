@@ -16,6 +16,7 @@ mod doing;
 mod draw;
 mod failure;
 mod flows;
+mod happened;
 mod inputs;
 mod log;
 mod mcp;

@@ -63,6 +63,28 @@ fn a_wish_is_fulfilled_in_one_call() {
 }
 
 #[test]
+fn the_stages_and_then_the_nodes_are_told_and_the_pipeline_runs_once() {
+    let place = place();
+    let server = Serving::start(&place, &[]);
+    let path = "/api/automate/stream?intent=Shout%20hello";
+    let all = told(&server, path, &[]);
+    let names: Vec<&str> = all.iter().map(|(_, name, _)| name.as_str()).collect();
+    let made = names.iter().position(|name| *name == "pipeline").expect("a pipeline");
+    assert_eq!(names[0], "start");
+    assert_eq!(names[made + 1..], ["start", "node_started", "node_completed", "complete"]);
+    let (_, _, last) = all.last().expect("events");
+    assert_eq!(last["results"]["n1"], json!({"text": "HELLO"}), "{last}");
+    // Whoever comes back after the stages hears of the same run.
+    let again = told(&server, path, &[&format!("Last-Event-ID: {}", all[made].0)]);
+    assert_eq!(again.last().map(|(_, _, data)| &data["run_id"]), Some(&last["run_id"]));
+    assert_eq!(again.len(), 4);
+    let over = format!("Last-Event-ID: {}", all.last().expect("events").0);
+    assert_eq!(server.call("GET", path, &[&over], "").status, 204);
+    let failed = told(&server, "/api/automate/stream?intent=Shout%20hello%20at%20nobody", &[]);
+    assert_eq!(failed.last().map(|(_, name, _)| name.as_str()), Some("error"));
+}
+
+#[test]
 fn what_cannot_be_made_is_an_error_and_nothing_is_kept() {
     let place = place();
     let server = Serving::start(&place, &[]);

@@ -29,7 +29,7 @@ pub(crate) use functions::functions;
 pub(crate) use job::{How, Job, read, value_of};
 pub(crate) use settings::Settings;
 pub(crate) use stages::Stages;
-pub(crate) use told::{Telling, Told};
+pub(crate) use told::Telling;
 
 /// The workflows that every installation has.
 #[derive(Clone, Copy, Debug)]

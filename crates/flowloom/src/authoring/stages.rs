@@ -7,7 +7,8 @@ use flowloom_core::event::Record;
 use flowloom_core::value::Value;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::told::{Telling, Told};
+use super::told::Telling;
+use crate::happened::Happened;
 use crate::progress::Watcher;
 use crate::report::clip;
 
@@ -32,7 +33,7 @@ impl Stages {
         Stages { telling: Telling::default(), bar }
     }
 
-    fn tell(&self, told: &Told) {
+    fn tell(&self, told: &Happened) {
         if let Some(line) = line(told) {
             match &self.bar {
                 Some(bar) => bar.println(line),
@@ -62,10 +63,10 @@ impl Watcher for Stages {
 }
 
 /// What is worth a line of its own.
-fn line(told: &Told) -> Option<String> {
+fn line(told: &Happened) -> Option<String> {
     let data = &told.data;
     let text = |key: &str| clip(data.get(key).and_then(Value::as_str).unwrap_or_default(), WIDTH);
-    Some(match told.name.as_str() {
+    Some(match &*told.name {
         "decompose_blocks" => format!("✓ decompose  needs {}", ids(data.get("blocks"), "suggested_id")),
         "search_found" if text("block_id") == text("suggested_id") => {
             format!("✓ search     {} is there", text("block_id"))
@@ -89,9 +90,9 @@ fn line(told: &Told) -> Option<String> {
 }
 
 /// What is under way.
-fn doing(told: &Told) -> Option<String> {
+fn doing(told: &Happened) -> Option<String> {
     let text = |key: &str| told.data.get(key).and_then(Value::as_str).unwrap_or_default();
-    match told.name.as_str() {
+    match &*told.name {
         "stage" => Some(format!("{}: {}", text("stage"), text("message"))),
         "llm_prompt" => Some(format!("{}: asking the model", text("stage"))),
         "block_created" => Some(format!("create: trying {}", text("block_id"))),

@@ -7,16 +7,10 @@ use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
 use flowloom_core::request::Usage;
 use flowloom_core::status::Status;
-use flowloom_core::value::{Map, Number, Value};
+use flowloom_core::value::Value;
 
+use crate::happened::{Happened, fields};
 use crate::report;
-
-/// An event as clients are told it.
-pub(crate) struct Told {
-    pub(crate) name: String,
-    /// Its fields, with its name as `type` and when it happened as `ts`, in seconds since 1970.
-    pub(crate) data: Value,
-}
 
 /// Reads a record from its beginning.
 #[derive(Default)]
@@ -29,7 +23,7 @@ pub(crate) struct Telling {
 
 impl Telling {
     /// What the next event of the record means to who follows the authoring.
-    pub(crate) fn hear(&mut self, record: &Record) -> Option<Told> {
+    pub(crate) fn hear(&mut self, record: &Record) -> Option<Happened> {
         match &record.event {
             Event::StepFinished { usage: Some(usage), .. } => {
                 self.used.entry(stage_of(&record.path)).or_insert_with(Usage::none).add(usage);
@@ -42,21 +36,21 @@ impl Telling {
                     data.insert("run_id".into(), record.run.to_string().into());
                     data.insert("usage".into(), self.usage());
                 }
-                Some(told(name, data, record.at))
+                Some(Happened::new(name.clone(), record.at, data))
             }
             // One that was cancelled, or had no budget left, has said nothing.
             Event::RunFinished { error, status, .. } if !self.is_over && *status != Status::Succeeded => {
                 let code = error.as_ref().map_or(Value::Null, |error| error.code.to_string().into());
                 let why = error.as_ref().map_or_else(|| status.name().to_owned(), |error| error.message.clone());
-                let data = Map::from_iter([
-                    ("run_id".into(), record.run.to_string().into()),
-                    ("code".into(), code),
-                    ("error".into(), why.into()),
-                    ("missing_blocks".into(), Value::list(Vec::new())),
-                    ("usage".into(), self.usage()),
+                let data = fields([
+                    ("run_id", record.run.to_string().into()),
+                    ("code", code),
+                    ("error", why.into()),
+                    ("missing_blocks", Value::list(Vec::new())),
+                    ("usage", self.usage()),
                 ]);
                 self.is_over = true;
-                Some(told("error", data, record.at))
+                Some(Happened::new("error", record.at, data))
             }
             _ => None,
         }
@@ -76,11 +70,4 @@ impl Telling {
 /// The stage that a path is in.
 fn stage_of(path: &Path) -> String {
     path.as_str().split('/').nth(1).unwrap_or_default().to_owned()
-}
-
-fn told(name: &str, fields: Map, at: u64) -> Told {
-    let mut data = Map::from_iter([("type".into(), name.into())]);
-    data.extend(fields);
-    data.insert("ts".into(), Number::from_f64(at as f64 / 1e3).map_or(Value::Null, Value::Number));
-    Told { name: name.to_owned(), data: data.into() }
 }

@@ -327,6 +327,7 @@ fn seeds() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(author::create_agent))
         .routes(routes!(author::create_agent_stream, author::follow_create_agent))
         .routes(routes!(automate::automate))
+        .routes(routes!(automate::automate_stream, automate::follow_automate))
         .routes(routes!(blocks::list, blocks::put))
         .routes(routes!(blocks::get, blocks::update, blocks::remove))
         .routes(routes!(blocks::source))

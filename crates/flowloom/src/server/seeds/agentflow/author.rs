@@ -19,7 +19,9 @@ use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::{last_of, sse};
 use crate::authoring::{BuiltIn, How, Job, Telling, value_of};
+use crate::happened::Happened;
 use crate::server::body::Body;
 use crate::server::catalog::Definition;
 use crate::server::events::{self, Teller};
@@ -153,13 +155,16 @@ async fn stream(
         return go_on(server, run, after).await;
     }
     let call = Call { server, owner: admit(server, caller, wish.user_id.clone())?, headers };
-    let definition = built_in(&call, BuiltIn::Thinker).await?;
-    let inputs = job(&call, &wish).await?;
-    let starting = Starting { is_heard: true, ..starting(server, inputs) };
-    let begun = call.once(text, async |id| call.begin(&definition, starting, id).await).await?;
-    let Begun { id, heard, .. } = begun;
+    let Begun { id, heard, .. } = begin(&call, &wish, text).await?;
     let heard = heard.or_else(|| server.live.subscribe(id));
     Ok(events::heard_from(server.clone(), id, (0, Box::new(Stages::after(0))), heard))
+}
+
+/// Starts to make a pipeline, or finds the run that the same call has started.
+pub(super) async fn begin(call: &Call<'_>, wish: &Wish, request: &str) -> Answer<Begun> {
+    let definition = built_in(call, BuiltIn::Thinker).await?;
+    let starting = Starting { is_heard: true, ..starting(call.server, job(call, wish).await?) };
+    call.once(request, async |id| call.begin(&definition, starting, id).await).await
 }
 
 /// What an earlier stream of this run has not told.
@@ -176,34 +181,29 @@ async fn go_on(server: &Arc<Server>, run: RunId, after: u64) -> Answer<Response>
     Ok(events::heard_from(server.clone(), run, (0, Box::new(Stages::after(after))), heard))
 }
 
-/// The run and event that a client has last: the ids of the stream's events.
-fn last_of(headers: &HeaderMap) -> Option<(RunId, u64)> {
-    let (run, seq) = headers.get("last-event-id")?.to_str().ok()?.split_once(':')?;
-    Some((RunId::parse(run)?, seq.parse().ok()?))
-}
-
 /// Tells the stages as AgentFlow does.
-struct Stages {
+pub(super) struct Stages {
     telling: Telling,
     /// The last event that the client has.
     after: u64,
 }
 
 impl Stages {
-    fn after(after: u64) -> Stages {
+    pub(super) fn after(after: u64) -> Stages {
         Stages { telling: Telling::default(), after }
+    }
+
+    /// What an event means to a client that does not have it.
+    pub(super) fn hear(&mut self, record: &Record) -> Option<Happened> {
+        // What the client has is read, too: it counts in what the rest says.
+        self.telling.hear(record).filter(|_| record.seq > self.after)
     }
 }
 
 impl Teller for Stages {
     fn event(&mut self, record: &Record) -> Vec<Sse> {
-        // What the client has is read, too: it counts in what the rest says.
-        let told = self.telling.hear(record).filter(|_| record.seq > self.after);
-        let event = |told: crate::authoring::Told| {
-            let id = format!("{}:{}", record.run, record.seq);
-            Sse::default().id(id).event(told.name).data(flowloom_core::json::write(&told.data))
-        };
-        told.map(event).into_iter().collect()
+        let told = self.hear(record);
+        told.map(|told| sse(&told, (record.run, record.seq))).into_iter().collect()
     }
 }
 

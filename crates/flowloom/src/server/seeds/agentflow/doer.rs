@@ -16,24 +16,26 @@ use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream::{self, Stream, StreamExt as _};
 
 use super::pipelines::{RunOnce, passing, told_kept, told_once};
-use crate::doing::{Doing, Happened, happened};
+use super::{last_of, said, sse};
+use crate::doing::Doing;
+use crate::happened::{Happened, fields};
 use crate::server::body::Body;
 use crate::server::catalog::Definition;
 use crate::server::events::{self, Teller};
 use crate::server::keys::Caller;
 use crate::server::live::Begun;
 use crate::server::params::At;
-use crate::server::problem::{Answer, Document};
+use crate::server::problem::{Answer, Document, Problem};
 use crate::server::run::owned;
 use crate::server::seeds::{Ended, definition, ended};
 use crate::server::start::{Call, Starting, admit};
 use crate::server::{Server, guard};
 
 /// What the call without a stream answers.
-type Whole = fn(&Ended) -> Map;
+pub(super) type Whole = fn(&Ended) -> Map;
 
 /// Runs a pipeline; what happens to its nodes is told as it happens. After a lost connection `Last-Event-ID` goes on
 /// where it was lost; where there is no more the answer is 204.
@@ -93,8 +95,14 @@ async fn kept(server: &Arc<Server>, caller: &Caller, id: &str, headers: &HeaderM
     begin(&call, &definition, "", told_kept).await
 }
 
-/// Starts a run, or finds the one that the same call has started, and tells it from its beginning.
+/// Starts a run and tells it from its beginning.
 async fn begin(call: &Call<'_>, definition: &Definition, request: &str, whole: Whole) -> Answer<Response> {
+    let (begun, plan) = start(call, definition, request).await?;
+    Ok(events::sent(true, told(call.server, begun, (&plan, 0), whole)))
+}
+
+/// Starts a run, or finds the one that the same call has started.
+pub(super) async fn start(call: &Call<'_>, definition: &Definition, request: &str) -> Answer<(Begun, Arc<Plan>)> {
     let starting = Starting { is_heard: true, ..Starting::with(Map::new().into()) };
     let request = format!("{}\n{request}", definition.id);
     let begun = call.once(&request, async |id| call.begin(definition, starting, id).await).await?;
@@ -103,11 +111,16 @@ async fn begin(call: &Call<'_>, definition: &Definition, request: &str, whole: W
         // It may have been another definition of this id then.
         _ => call.server.app.open_id(begun.id).await?.plan,
     };
-    Ok(response(call.server, begun, &plan, 0, whole))
+    Ok((begun, plan))
 }
 
 /// What an earlier stream of this run has not told.
-async fn go_on(server: &Arc<Server>, caller: &Caller, (run, after): (RunId, u64), whole: Whole) -> Answer<Response> {
+pub(super) async fn go_on(
+    server: &Arc<Server>,
+    caller: &Caller,
+    (run, after): (RunId, u64),
+    whole: Whole,
+) -> Answer<Response> {
     caller.may(crate::server::keys::Scope::Run)?;
     let run = owned(server, caller, &run.to_string())?;
     let opened = server.app.open_id(run).await?;
@@ -116,17 +129,22 @@ async fn go_on(server: &Arc<Server>, caller: &Caller, (run, after): (RunId, u64)
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let begun = server.live.again(run);
-    Ok(response(server, begun, &opened.plan, after, whole))
+    Ok(events::sent(after == 0, told(server, begun, (&opened.plan, after), whole)))
 }
 
-fn response(server: &Arc<Server>, begun: Begun, plan: &Plan, after: u64, whole: Whole) -> Response {
+/// What happens to the nodes of a run after an event, and its result.
+pub(super) fn told(
+    server: &Arc<Server>,
+    begun: Begun,
+    (plan, after): (&Plan, u64),
+    whole: Whole,
+) -> impl Stream<Item = Sse> + Send + use<> {
     let Begun { id, heard, .. } = begun;
     let heard = heard.or_else(|| server.live.subscribe(id));
     let teller = Box::new(Nodes { doing: Doing::of(plan), after });
     let nodes = events::told(server.clone(), id, (0, teller), heard);
     let server = server.clone();
-    let last = stream::once(async move { last(&server, id, whole).await });
-    events::sent(after == 0, nodes.chain(last))
+    nodes.chain(stream::once(async move { last(&server, id, whole).await }))
 }
 
 /// The last event: what the call without a stream answers, or why that cannot be said.
@@ -134,16 +152,16 @@ async fn last(server: &Server, run: RunId, whole: Whole) -> Sse {
     match ended(server, run).await {
         Ok(ended) => {
             let at = ended.state.finished_at.unwrap_or_else(|| SystemClock.now_ms());
-            let complete = happened("complete", at, Vec::new());
-            let mut data = complete.data.as_map().cloned().unwrap_or_default();
-            data.extend(whole(&ended));
-            sse(&Happened { data: data.into(), ..complete }).id(format!("{run}:{}", ended.state.seq))
+            sse(&Happened::new("complete", at, whole(&ended)), (run, ended.state.seq))
         }
-        Err(problem) => {
-            let fields = vec![("code", problem.code().to_string().into()), ("error", Value::from(problem.detail()))];
-            sse(&happened("error", SystemClock.now_ms(), fields))
-        }
+        Err(problem) => refused(&problem),
     }
+}
+
+/// Why there is nothing to tell.
+pub(super) fn refused(problem: &Problem) -> Sse {
+    let why = [("code", problem.code().to_string().into()), ("error", Value::from(problem.detail()))];
+    said(Sse::default(), &Happened::new("error", SystemClock.now_ms(), fields(why)))
 }
 
 /// Tells the nodes of a run.
@@ -157,16 +175,6 @@ impl Teller for Nodes {
     fn event(&mut self, record: &Record) -> Vec<Sse> {
         // What the client has is read, too: what comes may depend on it.
         let told = self.doing.hear(record).filter(|_| record.seq > self.after);
-        told.map(|told| sse(&told).id(format!("{}:{}", record.run, record.seq))).into_iter().collect()
+        told.map(|told| sse(&told, (record.run, record.seq))).into_iter().collect()
     }
-}
-
-fn sse(happened: &Happened) -> Sse {
-    Sse::default().event(happened.name).data(flowloom_core::json::write(&happened.data))
-}
-
-/// The run and event that a client has last: the ids of the stream's events.
-fn last_of(headers: &HeaderMap) -> Option<(RunId, u64)> {
-    let (run, seq) = headers.get("last-event-id")?.to_str().ok()?.split_once(':')?;
-    Some((RunId::parse(run)?, seq.parse().ok()?))
 }
