@@ -69,6 +69,7 @@ codes! {
     BlockIncomplete = 404 "a block lacks what its type needs";
     InputNotGiven = 405 "a node does not give an input that its block requires";
     UnknownField = 406 "a block does not give this field";
+    MemoryKey = 407 "memory_keys does not name this key";
     DanglingEdge = 501 "an edge names a node that does not exist";
     NoEntry = 502 "the graph does not say where it starts";
     UnknownAgent = 503 "no agent has this id";

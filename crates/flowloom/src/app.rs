@@ -30,6 +30,7 @@ use crate::blocks::Registry as Blocks;
 use crate::bundle::Bundle;
 use crate::config::{Agent, Config, Function};
 use crate::mcp::{Declared, Servers};
+use crate::memory_keys::scoped;
 use crate::source::{self, Reading};
 use crate::workflows::{self, Host};
 
@@ -76,17 +77,18 @@ impl App {
         let host = Arc::new(Host::new(self.store.clone(), bundle.clone()));
         let author = self.author(bundle, &models);
         let registry = Arc::new(self.registry(bundle, &client, &host, author)?);
-        let (scraper, code) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
+        let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
         let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
-        let over = move |functions: Arc<Registry>| {
+        let over = move |functions: Arc<Registry>, bundle: &Bundle| {
+            let code = scoped(sandbox.clone(), bundle);
             let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
-            let effects = Effects { model, http, scraper, functions, code: code.clone(), clock: clock.clone() };
+            let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
             Engine::new(effects, store.clone())
         };
-        let engine = over(registry.clone());
+        let engine = over(registry.clone(), bundle);
         // Functions that run workflows need the engine that needs the functions: what they hold of it keeps nothing alive.
         let functions = Arc::downgrade(&registry);
-        host.set_engine(move || functions.upgrade().map(&over));
+        host.set_engine(move |bundle| functions.upgrade().map(|functions| over(functions, bundle)));
         Ok(engine)
     }
 

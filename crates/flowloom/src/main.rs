@@ -20,6 +20,7 @@ mod happened;
 mod inputs;
 mod log;
 mod mcp;
+mod memory_keys;
 mod offers;
 mod out;
 mod progress;

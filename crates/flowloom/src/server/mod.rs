@@ -346,8 +346,9 @@ fn seeds() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(notifications::read))
         .routes(routes!(notifications::list_native))
         .routes(routes!(notifications::read_native))
-        .routes(routes!(memory::get))
-        .routes(routes!(memory::get_native))
+        .routes(routes!(memory::get, memory::replace))
+        .routes(routes!(memory::put_one, memory::remove_one))
+        .routes(routes!(memory::get_native, memory::replace_native))
         .routes(routes!(memory::put, memory::remove))
 }
 

@@ -52,7 +52,7 @@ impl Host {
             let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
             return Err(StepError::new(Code::LimitSubflow, message));
         }
-        let Some(engine) = self.engine.get().and_then(|make| make()) else {
+        let Some(engine) = self.engine.get().and_then(|make| make(&child.bundle)) else {
             return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
         };
         // Listed just before the run around it: the last run is the one that somebody asked for.

@@ -42,8 +42,8 @@ pub(crate) struct Host {
     engine: OnceLock<MakeEngine>,
 }
 
-/// Makes the engine that these functions belong to; `None` once it is gone.
-type MakeEngine = Box<dyn Fn() -> Option<Engine> + Send + Sync>;
+/// Makes the engine that these functions belong to, for the runs of a bundle; `None` once it is gone.
+type MakeEngine = Box<dyn Fn(&Bundle) -> Option<Engine> + Send + Sync>;
 
 impl Host {
     pub(crate) fn new(store: Arc<Store>, bundle: Bundle) -> Host {
@@ -51,7 +51,7 @@ impl Host {
     }
 
     /// The engine exists only after the functions that it needs.
-    pub(crate) fn set_engine(&self, make: impl Fn() -> Option<Engine> + Send + Sync + 'static) {
+    pub(crate) fn set_engine(&self, make: impl Fn(&Bundle) -> Option<Engine> + Send + Sync + 'static) {
         // It is set once, right after they are made.
         let _ = self.engine.set(Box::new(make));
     }

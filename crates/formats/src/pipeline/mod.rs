@@ -4,6 +4,7 @@
 //! in the file itself (`{"pipeline": …, "blocks": […]}`) or in files below `blocks/` beside it.
 
 mod blocks;
+mod memory;
 mod order;
 mod present;
 pub mod template;
@@ -17,7 +18,7 @@ use flowloom_core::plan::{
     Assignment, Dag, DagNode, Format, Inputs, Kind, MemoryOperation, MemoryStep, OnError, Plan, Step, Write,
 };
 use flowloom_core::render::Style;
-use flowloom_core::template::{Data, Missing, Template, TextRules};
+use flowloom_core::template::{Data, Missing, Ref, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 
 use crate::reader::{Fields, Source, beside_file, read_json};
@@ -25,6 +26,7 @@ use crate::{Problems, Sources};
 use blocks::{Blocks, Definition};
 
 pub use blocks::{built_in, check_block};
+pub use memory::memory_keys;
 pub use present::{PlanNode, dag, node_results, nodes, order, present};
 
 /// How values become text in a pipeline: as in Python; what has no value is `null`, or nothing within text.
@@ -65,9 +67,14 @@ pub(crate) fn compile(
 ) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
-    let inner = ["pipeline", "pipeline_json", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
+    let inner = inner(&node);
     let blocks = Blocks::load(file, &node, sources, problems);
-    Compiler { problems, blocks, sources, file, needs }.pipeline(inner)
+    Compiler { problems, blocks, sources, file, needs, keys: Vec::new() }.pipeline(inner)
+}
+
+/// The pipeline in a file: itself, or what it is wrapped in.
+fn inner(node: &Node) -> &Node {
+    ["pipeline", "pipeline_json", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(node)
 }
 
 struct Compiler<'a> {
@@ -77,6 +84,8 @@ struct Compiler<'a> {
     file: &'a str,
     /// Files of blocks that are named and not there, or would take the place of built-in ones.
     needs: &'a mut Vec<String>,
+    /// Keys of the memory that it declares.
+    keys: Vec<String>,
 }
 
 /// A node as it is written.
@@ -94,6 +103,7 @@ impl Compiler<'_> {
         let id = fields.text("id", self.problems).map(|(id, _)| id.to_owned());
         let name = fields.text("name", self.problems).map(|(name, _)| name.to_owned());
         let prompt = fields.text("user_prompt", self.problems).map(|(text, _)| text.to_owned());
+        self.keys = memory::declared(&fields, self.problems);
         let (items, span) = fields.required_list("nodes", self.problems)?;
         let rows: Vec<Row<'_>> = items.iter().filter_map(|item| self.row(item)).collect();
         self.unique(&rows);
@@ -158,7 +168,7 @@ impl Compiler<'_> {
                 fields.wrong("inputs", given, "an object", self.problems);
             }
             for (key, _, value) in given.entries() {
-                let data = Data::from_value(&value.to_value(), &template::parse);
+                let data = Data::from_value(&value.to_value(), &|text| memory::parse(text, &self.keys));
                 inputs.push((key.clone(), data, value.span));
             }
         }
@@ -167,6 +177,7 @@ impl Compiler<'_> {
         }
         if let Some(block) = &block {
             self.given(block, &inputs, id, node.span);
+            memory::check((id, &block.id), &inputs, &self.keys, self.problems);
         }
         Some(Row { id, span, block, inputs })
     }
@@ -264,7 +275,9 @@ impl Compiler<'_> {
         for row in rows {
             for (_, data, span) in &row.inputs {
                 data.visit(&mut |template| {
-                    for reference in template.refs().filter(|reference| !RESERVED.contains(&&*reference.name)) {
+                    let is_of_node =
+                        |reference: &&Ref| !RESERVED.contains(&&*reference.name) && !memory::is_nothing(reference);
+                    for reference in template.refs().filter(is_of_node) {
                         let target = rows.iter().find(|row| row.id == &*reference.name);
                         self.reference(reference, target, *span, rows);
                     }
@@ -273,13 +286,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn reference(
-        &mut self,
-        reference: &flowloom_core::template::Ref,
-        target: Option<&Row<'_>>,
-        span: Span,
-        rows: &[Row<'_>],
-    ) {
+    fn reference(&mut self, reference: &Ref, target: Option<&Row<'_>>, span: Span, rows: &[Row<'_>]) {
         let Some(target) = target else {
             let message = format!("{} names no node; there is none called {:?}", reference.source, reference.name);
             let diagnostic = self.problems.error(Code::UnknownNode, span, message);

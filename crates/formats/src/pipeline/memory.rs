@@ -1,0 +1,120 @@
+//! `memory_keys`: which keys of the user's memory a pipeline has to do with. Without any it has to do with all.
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::json::{Node, parse_node};
+use flowloom_core::template::{Data, Part, Ref, Segment, Template};
+
+use super::{inner, template};
+use crate::Problems;
+use crate::reader::Fields;
+
+/// The name of what is never there: what a reference to a key becomes that is not declared.
+const NOTHING: &str = "\u{1}undeclared";
+
+/// Blocks whose input `key` is a key of the memory.
+const KEYED: [&str; 2] = ["memory_read", "memory_write"];
+
+/// The keys that a pipeline declares; none if it has to do with all.
+pub fn memory_keys(text: &str) -> Vec<String> {
+    let Ok((node, _)) = parse_node(text) else { return Vec::new() };
+    let items = inner(&node).get("memory_keys").and_then(Node::items).unwrap_or_default();
+    items.iter().filter_map(Node::as_str).map(str::to_owned).collect()
+}
+
+/// The keys as they are written, which must be a list of texts.
+pub(super) fn declared(fields: &Fields<'_>, problems: &mut Problems) -> Vec<String> {
+    let Some(node) = fields.present("memory_keys") else { return Vec::new() };
+    let keys = node.items().map(|items| items.iter().map(Node::as_str).collect::<Option<Vec<_>>>());
+    match keys.flatten() {
+        Some(keys) => keys.into_iter().map(str::to_owned).collect(),
+        None => {
+            fields.wrong("memory_keys", node, "a list of texts", problems);
+            Vec::new()
+        }
+    }
+}
+
+/// A template in which references to keys that are not declared have no value.
+pub(super) fn parse(text: &str, keys: &[String]) -> Template {
+    let mut parsed = template::parse(text);
+    for part in &mut parsed.parts {
+        if let Part::Ref(reference) = part
+            && key_of(reference).is_some_and(|key| !is_declared(key, keys))
+        {
+            reference.name = NOTHING.into();
+        }
+    }
+    parsed
+}
+
+/// Whether a reference was one to the memory.
+pub(super) fn is_nothing(reference: &Ref) -> bool {
+    &*reference.name == NOTHING
+}
+
+fn key_of(reference: &Ref) -> Option<&str> {
+    match reference.path.first() {
+        Some(Segment::Field(key) | Segment::Key(key)) if &*reference.name == "memory" => Some(key),
+        _ => None,
+    }
+}
+
+fn is_declared(key: &str, keys: &[String]) -> bool {
+    keys.is_empty() || keys.iter().any(|declared| declared == key)
+}
+
+/// Says where a node names a key that is not declared.
+pub(super) fn check(
+    (node, block): (&str, &str),
+    inputs: &[(String, Data, Span)],
+    keys: &[String],
+    problems: &mut Problems,
+) {
+    let mut say = |key: &str, span: Span, what: &str| {
+        let message = format!("the node {node} {what} {key:?} of the memory, which memory_keys does not name");
+        problems.warn(Code::MemoryKey, span, message).help =
+            Some(match did_you_mean(key, keys.iter().map(String::as_str)) {
+                Some(meant) => format!("did you mean {meant:?}? else add {key:?} to memory_keys"),
+                None => format!("add {key:?} to memory_keys"),
+            });
+    };
+    for (name, data, span) in inputs {
+        data.visit(&mut |template| {
+            for reference in template.refs().filter(|reference| is_nothing(reference)) {
+                if let Some(Segment::Field(key) | Segment::Key(key)) = reference.path.first() {
+                    say(key, *span, "refers to");
+                }
+            }
+        });
+        let literal = match data {
+            Data::Text(Template { parts }) => match parts.as_slice() {
+                [Part::Text(text)] => Some(text),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(key) = literal.filter(|key| KEYED.contains(&block) && name == "key" && !is_declared(key, keys)) {
+            let what = if block == "memory_read" { "reads" } else { "writes" };
+            say(key, *span, what);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_declared_keys_are_read_and_all_if_there_are_none() {
+        let keys = ["a".to_owned()];
+        let names = |text: &str, keys: &[String]| -> Vec<bool> {
+            parse(text, keys).refs().map(|reference| !is_nothing(reference)).collect()
+        };
+        assert_eq!(names("{{memory.a.x}} {{memory.b}} {{user.b}} {{n.b}}", &keys), [true, false, true, true]);
+        assert_eq!(names("{{memory.b}}", &[]), [true]);
+        assert_eq!(memory_keys(r#"{"pipeline": {"memory_keys": ["a", "b"]}}"#), ["a", "b"]);
+        assert_eq!(memory_keys(r#"{"memory_keys": []}"#), Vec::<String>::new());
+        assert_eq!(memory_keys("no JSON"), Vec::<String>::new());
+    }
+}
