@@ -30,8 +30,8 @@ pub struct Check {
     pub in_order: Vec<String>,
     /// Numbers that occur, as numbers or in a text.
     pub numbers: Vec<f64>,
-    /// A block of the world that was used.
-    pub uses: Option<String>,
+    /// Blocks of the world one of which was used.
+    pub uses: Vec<String>,
 }
 
 /// What of a run is looked at.
@@ -70,7 +70,7 @@ impl Check {
             && !self.lacks.iter().any(has)
             && (self.in_order.is_empty() || texts.iter().any(|text| are_in_order(text, &self.in_order)))
             && self.has_numbers(&whole)
-            && self.uses.iter().all(is_used)
+            && (self.uses.is_empty() || self.uses.iter().any(is_used))
     }
 
     fn has_numbers(&self, whole: &str) -> bool {
@@ -98,7 +98,9 @@ impl Check {
         let lists = lists.into_iter().filter(|(_, texts)| !texts.is_empty());
         let mut parts: Vec<String> = lists.map(|(what, texts)| format!("{what}{}", list(texts))).collect();
         parts.extend(self.numbers.iter().map(|number| format!("the number {number}")));
-        parts.extend(self.uses.iter().map(|block| format!("the block {block} is used")));
+        if !self.uses.is_empty() {
+            parts.push(format!("the block {} is used", self.uses.join(" or ")));
+        }
         format!("{place}{}", parts.join("; "))
     }
 }
@@ -207,7 +209,7 @@ mod tests {
             r#"{"any_of":["nobody","adam"],"once":["zoe"]}"#,
             r#"{"in_order":["zoe","adam"]}"#,
             r#"{"in":"end","lacks":["adam"]}"#,
-            r#"{"uses":"web_scrape"}"#,
+            r#"{"uses":["http_request","web_scrape"]}"#,
         ] {
             assert!(holds(check), "{check}");
         }
@@ -228,7 +230,7 @@ mod tests {
             r#"{"in_order":["adam","zoe"]}"#,
             r#"{"in_order":["zoe","zoe"]}"#,
             r#"{"lacks":["adam"]}"#,
-            r#"{"uses":"web_search"}"#,
+            r#"{"uses":["web_search"]}"#,
         ] {
             assert!(!holds(check), "{check}");
         }
@@ -242,9 +244,9 @@ mod tests {
     #[test]
     fn a_check_says_what_it_wants() {
         let check: Check =
-            serde_json::from_str(r#"{"in":"end","contains":["a"],"lacks":["b"],"numbers":[2],"uses":"w"}"#)
+            serde_json::from_str(r#"{"in":"end","contains":["a"],"lacks":["b"],"numbers":[2],"uses":["v","w"]}"#)
                 .expect("a check");
-        assert_eq!(check.told(), "at the end: \"a\"; not \"b\"; the number 2; the block w is used");
+        assert_eq!(check.told(), "at the end: \"a\"; not \"b\"; the number 2; the block v or w is used");
         assert!(serde_json::from_str::<Check>(r#"{"includes":["a"]}"#).is_err(), "a slip of the pen is no check");
     }
 

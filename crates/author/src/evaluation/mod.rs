@@ -6,18 +6,13 @@
 mod check;
 
 use flowloom_core::error::StepError;
-use flowloom_core::json::parse_value;
 use flowloom_core::request::Usage;
 use flowloom_core::value::Value;
-use flowloom_formats::pipeline::built_in;
 use serde::{Deserialize, Serialize};
 
 pub use check::{Check, Place};
 
 use crate::rehearse::{Fixtures, Given, Prompts, Rehearsal};
-
-/// Blocks of the evaluation's world beside those that are built in.
-const BLOCKS: &str = include_str!("../../evaluation/blocks.json");
 
 macro_rules! texts {
     ($folder:literal: $($name:literal)*) => {
@@ -49,7 +44,7 @@ pub struct Case {
     /// The user's memory before the run: an object.
     #[serde(default)]
     pub memory: Value,
-    /// What the world's blocks give.
+    /// What built-in blocks give that reach for the world.
     #[serde(default)]
     pub fixtures: Fixtures,
     /// What any good pipeline comes to.
@@ -81,13 +76,6 @@ pub fn cases() -> Result<Vec<Case>, serde_json::Error> {
 /// The recorded conversation of a case, as a scripted model takes it; `None` if there is none.
 pub fn recorded(id: &str) -> Option<&'static str> {
     RECORDED.iter().find(|(name, _)| *name == id).map(|(_, text)| *text)
-}
-
-/// The blocks that a case's registry has: those that are built in, and those of the evaluation that are not.
-pub fn blocks() -> Vec<Value> {
-    let own = parse_value(BLOCKS).unwrap_or_default().as_list().unwrap_or_default().to_vec();
-    let is_built_in = |block: &Value| built_in().iter().any(|other| other.get("id") == block.get("id"));
-    built_in().iter().cloned().chain(own.into_iter().filter(|block| !is_built_in(block))).collect()
 }
 
 impl Case {
@@ -130,11 +118,11 @@ impl Row {
 mod tests {
     use super::*;
     use flowloom_core::code::Code;
+    use flowloom_formats::pipeline::built_in;
 
     #[test]
     fn every_case_can_be_read_and_says_something() {
         let cases = cases().expect("readable");
-        let blocks = blocks();
         for (case, (name, _)) in cases.iter().zip(CASES) {
             assert_eq!(case.id, name);
             assert!(case.intent.len() > 80 && !case.title.is_empty(), "{name}: too little to go by");
@@ -144,7 +132,7 @@ mod tests {
             );
             for block in case.fixtures.keys() {
                 let known = |other: &Value| other.get("id").and_then(Value::as_str) == Some(block);
-                assert!(blocks.iter().any(known), "{name}: there is no block {block} in its world");
+                assert!(built_in().iter().any(known), "{name}: there is no block {block} in its world");
             }
         }
         assert!(recorded("price-watch").is_none());
@@ -154,7 +142,7 @@ mod tests {
     fn fixtures_are_what_their_blocks_may_give() {
         for case in cases().expect("readable") {
             for (id, fixtures) in &case.fixtures {
-                let block = blocks().into_iter().find(|block| block.get("id").and_then(Value::as_str) == Some(id));
+                let block = built_in().iter().find(|block| block.get("id").and_then(Value::as_str) == Some(id));
                 let schema = block.and_then(|block| block.get("output_schema").cloned()).expect("a schema");
                 for fixture in fixtures {
                     let wrong = flowloom_runtime::schema::complaints(&schema, &fixture.outputs);

@@ -7,19 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use flowloom_author::evaluation::{Case, Row, blocks, cases, recorded};
+use flowloom_author::evaluation::{Case, Row, cases, recorded};
 use flowloom_author::rehearse::Rehearsal;
 use flowloom_author::wire::definition;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::render;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::{pipeline::built_in, present};
+use flowloom_formats::present;
 use flowloom_runtime::Outcome as RunOutcome;
-use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{Change, DefinitionKey, Kind, NewDefinition, Origin, SHARED};
+use flowloom_store::SHARED;
 use serde_json::json;
 
 use super::new::{Unseen, bounds, configured, performed};
@@ -45,7 +42,8 @@ pub(crate) async fn author(global: &Global, arguments: EvalAuthorArgs) -> Outcom
     config.data_dir.value.clone_from(&scratch.folder);
     config.database.value = None;
     let mut app = App::open(config)?;
-    bring(&app).await?;
+    // Blocks are found by what they mean; if that fails, words decide, and the stages say so.
+    let _ = app.blocks.embed_missing().await;
     let (mut rows, mut is_cut_short) = (Vec::new(), false);
     for case in &chosen {
         if arguments.recorded {
@@ -88,24 +86,6 @@ fn chosen(arguments: &EvalAuthorArgs) -> Result<Vec<Case>, Failure> {
     }
     cases.retain(|case| arguments.wishes.is_empty() || arguments.wishes.contains(&case.id));
     Ok(cases)
-}
-
-/// Puts the blocks of the evaluation's world into its database, and lets them be found by what they mean.
-async fn bring(app: &App) -> Result<(), StepError> {
-    let is_built_in = |block: &Value| built_in().iter().any(|other| other.get("id") == block.get("id"));
-    let put = |block: Value| {
-        let id = block.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let key = DefinitionKey { holder: SHARED.to_owned(), kind: Kind::Block, id };
-        let (content, origin) = (render::json(&block), Origin::Function);
-        Change::Put(NewDefinition { key, format: None, content, origin, uses: Vec::new() })
-    };
-    let changes: Vec<Change> = blocks().into_iter().filter(|block| !is_built_in(block)).map(put).collect();
-    if !changes.is_empty() {
-        app.store.change_definitions(changes, SystemClock.now_ms()).await?;
-    }
-    // If it fails, words decide, and the stages say so.
-    let _ = app.blocks.embed_missing().await;
-    Ok(())
 }
 
 /// What comes of a case. An error is one that every case would meet.

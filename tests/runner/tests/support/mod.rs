@@ -6,16 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use flowloom_author::rehearse::Given;
 use flowloom_author::wire::definition;
-use flowloom_author::{
-    Answer, Candidate, Event, Question, Rehearsal, Rehearser, Settings, Trial, Wanted, World, evaluation,
-};
+use flowloom_author::{Answer, Candidate, Event, Question, Rehearsal, Rehearser, Settings, Trial, Wanted, World};
 use flowloom_core::Path as StepPath;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::request::{GenerateOptions, GenerateRequest, Message, Purpose, Role};
 use flowloom_core::value::Value;
-use flowloom_formats::Sources;
+use flowloom_formats::{Sources, pipeline::built_in};
 use flowloom_models::{ModelSettings, Models};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Context, Deltas, Reply};
@@ -88,9 +86,9 @@ impl World for Author {
     }
 
     fn find<'a>(&'a self, wanted: &'a Wanted) -> Reply<'a, Vec<Candidate>> {
-        let is_called = |block: &Value| block.get("id").and_then(Value::as_str) == Some(&wanted.suggested_id);
+        let is_called = |block: &&Value| block.get("id").and_then(Value::as_str) == Some(&wanted.suggested_id);
         let found =
-            evaluation::blocks().into_iter().filter(is_called).map(|block| Candidate { block, similarity: Some(1.0) });
+            built_in().iter().filter(is_called).map(|block| Candidate { block: block.clone(), similarity: Some(1.0) });
         let found = found.collect();
         Box::pin(async move { Ok(found) })
     }
