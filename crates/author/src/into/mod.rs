@@ -80,7 +80,8 @@ mod tests {
     fn prompts_and_pages_have_a_place_everywhere() {
         let blocks = [prompt("shorten", LINE)];
         for format in [Format::Flow, Format::Steps] {
-            let written = into(format, &pipeline(""), &blocks, "m").expect("it has a place");
+            let written =
+                into(format, &pipeline(""), &blocks, "m").unwrap_or_else(|why| panic!("{}: {why:?}", format.name()));
             let page = written.text.find("https://example.com/").expect("the page");
             let asked = written.text.find("In one line, for children:").expect("the prompt");
             assert!(page < asked, "{}", written.text);
