@@ -282,13 +282,7 @@ fn the_local_model_calls_a_workflow() {
         "flowloom.toml",
         "default_model = \"local:smollm2-135m\"\n[models]\nalias = { echo = \"scripted:echo\" }\n",
     );
-    let mut command = place.command(&["--json", "run", "agent.json", "-i", "message=What is the weather in Bonn?"]);
-    // The model lies where whoever runs the tests has it.
-    let command = match std::env::var_os("FLOWLOOM_CACHE") {
-        Some(cache) => command.env("FLOWLOOM_CACHE", cache),
-        None => command.env_remove("FLOWLOOM_CACHE"),
-    };
-    let asked = command.output().expect("it runs");
+    let asked = place.with_model(&["--json", "run", "agent.json", "-i", "message=What is the weather in Bonn?"]);
     if stderr(&asked).contains("FL1016") {
         return eprintln!("SKIP: the local model is not cached: scripts/fetch-model.sh");
     }

@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::author::place;
-use support::{exit, stderr};
+use support::{Place, exit, stderr};
 
 #[test]
 fn a_wish_becomes_a_folder_that_runs() {
@@ -56,4 +56,71 @@ fn what_another_format_has_no_place_for_is_named_and_nothing_is_lost() {
     assert!(stderr(&made).contains("n1: the Python block shout has no place"), "{}", stderr(&made));
     assert!(place.path("shout/pipeline.json").is_file());
     assert_eq!(exit(&place.run(&["new", "Shout hello", "--yes", "--into", "haiku"])), 2);
+}
+
+#[test]
+fn the_readmes_wish_comes_true() {
+    let place = Place::new("[embeddings]\nmodel = \"none\"\n");
+    let file = |name: &str, text: &str| place.write(name, text).display().to_string();
+    let script = file("script.json", include_str!("../../../examples/author/frequent-words.script.json"));
+    let answers = file("answers.txt", include_str!("../../../examples/author/frequent-words.answers.txt"));
+    let wish = "Notify me of the most frequent words of a text";
+    let made = place.run(&["new", wish, "--answers", &answers, "--model", &format!("scripted:{script}")]);
+    let (said, shown) = (stderr(&made), String::from_utf8_lossy(&made.stdout).into_owned());
+    let readme = include_str!("../../../README.md");
+    let block = readme.split("## From plain language").nth(1).and_then(|text| text.split("```").nth(1));
+    for line in block.expect("the example").lines().skip(3).filter(|line| !line.ends_with("[…]")) {
+        assert!(said.contains(line) || shown.contains(line), "{line:?} is not in\n{said}\n{shown}");
+    }
+    let (code, ran) = place.json(&["run", "frequent_words"]);
+    assert_eq!((code, &ran["output"]["delivered"]), (0, &json!(true)), "{ran}");
+}
+
+#[test]
+fn what_was_written_for_recorded_wishes_runs_from_its_files() {
+    let cases = [
+        (
+            include_str!("../../author/evaluation/cases/clean-table.json"),
+            include_str!("../../author/evaluation/recorded/clean-table.json"),
+            "omar.haddad@example.com;2024-04-17",
+        ),
+        (
+            include_str!("../../author/evaluation/cases/extract-notify.json"),
+            include_str!("../../author/evaluation/recorded/extract-notify.json"),
+            "delivered",
+        ),
+    ];
+    for (case, script, expected) in cases {
+        let place = Place::new("default_model = \"scripted:script.json\"\n[embeddings]\nmodel = \"none\"\n");
+        place.write("script.json", script);
+        let case: Value = serde_json::from_str(case).expect("JSON");
+        let wish = case["intent"].as_str().expect("a wish");
+        let made = place.run(&["new", wish, "--yes", "--out", "made"]);
+        assert_eq!(exit(&made), 0, "{}", stderr(&made));
+        assert_eq!(exit(&place.run(&["check", "made"])), 0);
+        for _ in 0..2 {
+            let (code, ran) = place.json(&["run", "made"]);
+            assert!(code == 0 && ran["output"].to_string().contains(expected), "{ran}");
+        }
+    }
+}
+
+#[test]
+fn a_small_model_never_leaves_a_bad_pipeline_behind() {
+    // It is too small to think of a pipeline; whatever it says, the way it takes is the real one.
+    let place = Place::new("default_model = \"local:smollm2-135m\"\n[embeddings]\nmodel = \"none\"\n");
+    let wish = ["new", "Count the words of a text", "--yes", "--out", "made", "--budget", "tokens=2500"];
+    let made = place.with_model(&wish);
+    if stderr(&made).contains("FL1016") {
+        return eprintln!("SKIP: the local model is not cached: scripts/fetch-model.sh");
+    }
+    let code = exit(&made);
+    assert!([0, 1, 5].contains(&code), "{code}: {}", stderr(&made));
+    match code {
+        0 => assert_eq!(exit(&place.run(&["check", "made"])), 0),
+        _ => assert!(!place.path("made/pipeline.json").exists()),
+    }
+    let shown = place.run(&["show", "last"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("/decompose"), "{}", stderr(&made));
+    assert_eq!(exit(&place.run(&["replay", "last"])), 0, "what was recorded leads there again");
 }

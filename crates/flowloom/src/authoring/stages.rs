@@ -113,7 +113,7 @@ fn used(data: &Value) -> String {
     let usage = data.get("usage").unwrap_or(&Value::Null);
     let tokens = |key: &str| usage.get(key).and_then(Value::as_i64).unwrap_or_default();
     let cost = match usage.get("cost_usd") {
-        Some(Value::Number(cost)) => format!(", ${}", cost.text()),
+        Some(Value::Number(cost)) if cost.as_f64() > 0.0 => format!(", ${}", cost.text()),
         _ => String::new(),
     };
     format!("{id}, {nodes} nodes ({} tokens in, {} out{cost})", tokens("input_tokens"), tokens("output_tokens"))

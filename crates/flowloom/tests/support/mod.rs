@@ -60,6 +60,16 @@ impl Place {
         command
     }
 
+    /// The same for a command that asks the local model, which lies where whoever runs the tests has it.
+    pub(crate) fn with_model(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(arguments);
+        match std::env::var_os("FLOWLOOM_CACHE") {
+            Some(cache) => command.env("FLOWLOOM_CACHE", cache),
+            None => command.env_remove("FLOWLOOM_CACHE"),
+        };
+        command.output().expect("it runs")
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("the program runs")
     }
