@@ -114,8 +114,18 @@ fn parts(config: &Config) -> Vec<Finding> {
     };
     let usable: Vec<String> =
         models.providers().into_iter().filter(|provider| provider.problem.is_none()).map(|p| p.name).collect();
+    let named = config.embeddings.model.as_deref();
+    let embeddings = match models.embedder(named) {
+        _ if named == Some("none") => fine("embeddings", "none: blocks are found by words alone", ""),
+        Ok(embedder) => fine("embeddings", embedder.model(), ""),
+        // Nobody asked for the model that is not there.
+        Err(error) => Finding { is_fine: named.is_none(), ..fine("embeddings", error.message, "") },
+    };
+    let search = config.search.as_ref().map_or("none", |search| search.provider.name());
     vec![
         database,
+        embeddings,
+        fine("web search", search, ""),
         fine("local models", local, &models.local_dir().display().to_string()),
         fine("providers", if usable.is_empty() { "none has a key".to_owned() } else { usable.join(", ") }, ""),
     ]

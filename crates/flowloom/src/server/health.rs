@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
@@ -21,6 +22,14 @@ use super::problem::{Answer, Problem};
     responses((status = 200, description = "It does", body = String, content_type = "text/plain")))]
 pub(crate) async fn live() -> &'static str {
     "ok"
+}
+
+/// The process answers, as AgentFlow says it; `embeddings` is `failing` while blocks are found by words alone.
+#[utoipa::path(get, path = "/health", tag = "health", operation_id = "health",
+    responses((status = 200, description = "`{status: \"ok\", embeddings: \"ok\" | \"failing\"}`")))]
+pub(crate) async fn health(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
+    let embeddings = if server.app.blocks.embedding_failure().is_some() { "failing" } else { "ok" };
+    Json(serde_json::json!({"status": "ok", "embeddings": embeddings}))
 }
 
 /// The database answers, so that calls can be taken.

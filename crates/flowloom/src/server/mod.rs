@@ -298,6 +298,7 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .routes(routes!(tell::resume))
         .routes(routes!(tell::reply))
         .routes(routes!(tell::resolve))
+        .routes(routes!(health::health))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
         .routes(routes!(health::metrics))

@@ -33,7 +33,7 @@ async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Vec
 }
 
 async fn mark(server: &Server, caller: &Caller, id: i64) -> Answer<Json<Value>> {
-    caller.may(Scope::Run)?;
+    caller.may(Scope::Write)?;
     server.app.store.read_notification(caller.user.as_deref(), id, SystemClock.now_ms()).await?;
     Ok(Json(json!({"status": "read", "id": id})))
 }
