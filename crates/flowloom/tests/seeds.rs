@@ -159,6 +159,27 @@ fn agentflow() {
 }
 
 #[test]
+fn what_a_prompt_used_stands_in_the_execution_and_at_its_node() {
+    let place = Place::new("default_model = \"scripted:said.json\"\n");
+    place.write("said.json", r#"{"default": {"json": {"line": "short"}}}"#);
+    let server = Serving::start(&place, &[]);
+    let line = json!({"type": "object", "properties": {"line": {"type": "string"}}});
+    let block = json!({"id": "shorten", "name": "s", "description": "d", "execution_type": "llm", "prompt_template": "Shorten: {text}",
+        "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}}, "output_schema": line});
+    let quiet = json!({"id": "quiet", "name": "q", "description": "d", "execution_type": "python",
+        "source_code": "def execute(inputs, context):\n    return {}\n"});
+    let nodes = json!([{"id": "n1", "block_id": "shorten", "inputs": {"text": "long"}}, {"id": "n2", "block_id": "quiet", "inputs": {}}]);
+    let wanted = json!({"pipeline": {"id": "p", "name": "p", "nodes": nodes, "edges": []}, "blocks": [block, quiet]});
+    let ran = server.post("/api/pipeline/run", &wanted).json();
+    let id = ran["run_id"].as_str().expect("a run");
+    let execution = server.get(&format!("/api/executions/{id}")).json();
+    let used = |at: &Value| at["usage"]["output_tokens"].as_u64();
+    assert!(used(&execution).is_some_and(|tokens| tokens > 0), "{execution}");
+    assert_eq!(used(&execution["node_results"][0]), used(&execution));
+    assert_eq!(used(&execution["node_results"][1]), None);
+}
+
+#[test]
 fn a_failed_node_is_told_as_failed() {
     let place = Place::new(ECHO);
     let server = Serving::start(&place, &[]);

@@ -3,18 +3,22 @@
 // The macros that describe routes write out more of a path than is needed.
 #![allow(unused_qualifications)]
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::Format;
+use flowloom_core::plan::{Format, Plan};
+use flowloom_core::request::Usage;
+use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::pipeline::node_results;
+use flowloom_formats::pipeline::{node_results, nodes};
 use flowloom_store::RunFilter;
 
 use super::pipelines::inner;
 use super::{Limit, time};
+use crate::report;
 use crate::server::Server;
 use crate::server::keys::{Caller, Scope};
 use crate::server::params::{At, Params};
@@ -25,13 +29,16 @@ use crate::server::seeds::{Ended, ended};
 /// A run as AgentFlow keeps it.
 pub(super) fn execution(ended: &Ended) -> Map {
     let state = &ended.state;
+    let used = used(&ended.plan, state);
     let mut nodes = node_results(&ended.plan, state);
     for node in &mut nodes {
-        let at = node.get("finished_at").and_then(Value::as_i64);
-        if let (Some(at), Some(mut map)) = (at, node.as_map().cloned()) {
+        let mut map = node.as_map().cloned().unwrap_or_default();
+        if let Some(at) = map.get("finished_at").and_then(Value::as_i64) {
             map.insert("finished_at".into(), time(at as u64).into());
-            *node = map.into();
         }
+        let usage = map.get("node_id").and_then(Value::as_str).and_then(|id| used.get(id));
+        map.extend(usage.map(|usage| ("usage".into(), report::usage(usage))));
+        *node = map.into();
     }
     let failed = nodes.iter().filter_map(|node| Some((node.get("node_id")?, node.get("error")?)));
     let error = |(node, error): (&Value, &Value)| Value::map([("node_id", node.clone()), ("error", error.clone())]);
@@ -41,7 +48,7 @@ pub(super) fn execution(ended: &Ended) -> Map {
     let created = state.created.as_deref();
     let workflow = created.and_then(|created| created.workflow.clone()).or_else(|| ended.plan.id.clone());
     let intent = pipeline.get("user_intent").or_else(|| pipeline.get("user_prompt")).cloned().unwrap_or_default();
-    let entries: [(&str, Value); 12] = [
+    let entries: [(&str, Value); 13] = [
         ("run_id", ended.id.to_string().into()),
         ("pipeline_id", workflow.map_or(Value::Null, Value::from)),
         ("pipeline_name", field("name")),
@@ -52,10 +59,24 @@ pub(super) fn execution(ended: &Ended) -> Map {
         ("node_results", Value::list(nodes)),
         ("shared_context", ended.presented.result.get("results").cloned().unwrap_or_default()),
         ("errors", Value::list(errors)),
+        ("usage", report::usage(&state.usage)),
         ("started_at", time(state.created_at).into()),
         ("finished_at", state.finished_at.map_or(Value::Null, |at| time(at).into())),
     ];
     entries.into_iter().map(|(key, value)| (key.into(), value)).collect()
+}
+
+/// What the nodes that asked a model used, by their ids.
+fn used(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
+    let nodes = nodes(plan);
+    let mut used: HashMap<String, Usage> = HashMap::new();
+    for step in state.steps() {
+        let Some(usage) = &step.usage else { continue };
+        if let Some(node) = nodes.iter().find(|node| step.path.is_within(&node.path)) {
+            used.entry(node.id.to_owned()).or_insert_with(Usage::none).add(usage);
+        }
+    }
+    used
 }
 
 async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Value>> {
