@@ -8,7 +8,7 @@ use support::http::{Reply, Serving};
 use support::{Place, exit};
 
 /// Every operation that needs no key; a hook has a secret of its own. Whatever is not named here must ask for a key.
-const OPEN: [&str; 7] = ["call_hook", "is_live", "is_ready", "explain_code", "describe", "docs", "docs_part"];
+const OPEN: [&str; 8] = ["call_hook", "health", "is_live", "is_ready", "explain_code", "describe", "docs", "docs_part"];
 
 /// An operation of the description.
 struct Operation {

@@ -108,7 +108,7 @@ impl Embeddings {
         match (before, failure) {
             // Nobody asked for the model that is not there.
             (None, Some(failure)) if failure.code == Code::ModelFileMissing && self.is_usual() => {
-                tracing::info!("blocks are found by words alone: {failure}");
+                tracing::debug!("blocks are found by words alone: {failure}");
             }
             (None, Some(failure)) => tracing::warn!("blocks are found by words alone: {failure}"),
             (Some(_), None) => tracing::info!("blocks are found by vectors again"),

@@ -119,7 +119,10 @@ fn parts(config: &Config) -> Vec<Finding> {
         _ if named == Some("none") => fine("embeddings", "none: blocks are found by words alone", ""),
         Ok(embedder) => fine("embeddings", embedder.model(), ""),
         // Nobody asked for the model that is not there.
-        Err(error) => Finding { is_fine: named.is_none(), ..fine("embeddings", error.message, "") },
+        Err(error) => {
+            let message = format!("none: blocks are found by words alone; {}", error.message);
+            Finding { is_fine: named.is_none(), ..fine("embeddings", message, "") }
+        }
     };
     let search = config.search.as_ref().map_or("none", |search| search.provider.name());
     vec![
