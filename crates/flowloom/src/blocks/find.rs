@@ -86,3 +86,65 @@ fn block(store: &Store, found: &FoundBlock) -> Result<Option<Value>, StepError> 
     let key = DefinitionKey { holder: found.holder.clone(), kind: Kind::Block, id: found.id.clone() };
     Ok(store.definition(&key)?.and_then(|row| parse_value(&row.content).ok()))
 }
+
+#[cfg(test)]
+mod tests {
+    use flowloom_store::Durability;
+
+    use super::*;
+    use crate::cli::Global;
+    use crate::config::Config;
+
+    /// A registry of built-in blocks with the local model; `None` where it is not cached.
+    #[allow(clippy::print_stderr)]
+    async fn registry(folder: &std::path::Path) -> Option<Registry> {
+        let global = Global { data_dir: Some(folder.to_owned()), database: None, json: false, config: None };
+        let store = Store::open(folder, Durability::Off).expect("a store");
+        let registry = Registry::new(store, &Config::load(&global).expect("a configuration"));
+        let done = registry.embed_missing().await;
+        done.inspect_err(|_| eprintln!("SKIP embedding model not cached")).ok()?;
+        Some(registry)
+    }
+
+    /// What a model says it needs (a name, what it does, what it takes, what it gives), and the block that is taken for it, or
+    /// none.
+    const WANTED: &str = "\
+        web search | Search the web for recent articles on a given topic | query:string | results:array | web_search
+        fetch page | Fetch a web page and extract its text content | url:string | content:string | web_scrape
+        load state | Read a value from the user's memory by its key | key:string | value: | memory_read
+        save state | Store a value under a key in the user's memory for later runs | key:string value: | success:boolean | memory_write
+        send notification | Send a push notification with a title and a body to the user | title:string body:string | delivered:boolean | notify_push
+        filter list | Filter a list of items by comparing a field with a value | items:array field:string value: | items:array | filter
+        call api | Send an HTTP request to an API and return the response | url:string method:string | status:integer body: | http_request
+        transform each | Apply a template to every item of a list | items:array template:string | results:array | for_each
+        translate | Translate a text into another language | text:string language:string | translation:string | -
+        summarize | Summarize a long text in three sentences | text:string | summary:string | -
+        sort list | Sort a list of items by a field | items:array field:string | items:array | -
+        send email | Send an email to an address | to:string subject:string body:string | sent:boolean | -";
+
+    fn schema(fields: &str) -> Value {
+        let kind = |kind: &str| Value::map((!kind.is_empty()).then(|| ("type", Value::from(kind))));
+        let fields: Vec<(&str, &str)> = fields.split(' ').filter_map(|field| field.split_once(':')).collect();
+        let required = fields.iter().map(|(name, _)| Value::from(*name)).collect();
+        let properties = Value::map(fields.iter().map(|(name, of)| (*name, kind(of))));
+        Value::map([("type", "object".into()), ("properties", properties), ("required", Value::list(required))])
+    }
+
+    #[tokio::test]
+    async fn built_in_blocks_are_taken_for_what_they_do_and_for_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(registry) = registry(folder.path()).await else { return };
+        for line in WANTED.lines() {
+            let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+            let [name, description, inputs, outputs, taken] = fields[..] else { panic!("{line}") };
+            let (inputs, outputs) = (schema(inputs), schema(outputs));
+            let (name, description, execution_type) = (name.to_owned(), description.to_owned(), "python".to_owned());
+            let card = Card { name, description, execution_type, inputs, outputs, ..Card::default() };
+            let finding = registry.find("ann", &card, 5).await.expect("a search");
+            assert_eq!(finding.by_words, None);
+            let first = finding.found.iter().find(|found| found.fit.is_found());
+            let first = first.map_or("-", |found| super::super::id_of(&found.block));
+            assert_eq!(first, taken, "{}: {:?}", card.description, finding.found);
+        }
+    }
+}
