@@ -15,6 +15,9 @@ use crate::wanted::bad_id;
 /// Largest pipeline with its blocks, in bytes.
 const MOST_BYTES: u64 = 8 << 20;
 
+/// Warnings of the check that a pipeline of ours has no reason to be given.
+const REFUSED: [Code; 2] = [Code::UnknownField, Code::MemoryKey];
+
 /// A pipeline and the blocks that it uses as one definition, which runs by itself.
 pub(crate) fn definition(pipeline: &Value, blocks: &[Value]) -> Value {
     let used: Vec<&str> = nodes(pipeline).filter_map(|node| text(node, "block_id")).collect();
@@ -34,7 +37,7 @@ pub(crate) fn read(said: &str, intent: &str, blocks: &[Value], sources: &Sources
     problems.extend(unknown_blocks(&pipeline, blocks));
     problems.extend(references(&pipeline, intent, blocks));
     let found = compiled(&definition(&pipeline, blocks), sources).diagnostics;
-    let is_refused = found.iter().any(|found| found.is_error() || found.code == Code::UnknownField);
+    let is_refused = found.iter().any(|found| found.is_error() || REFUSED.contains(&found.code));
     if problems.is_empty() && !is_refused {
         return Ok(pipeline);
     }
@@ -229,6 +232,9 @@ mod tests {
         assert!(fault(&refers("{{n3.list}}")).contains("n3"));
         assert!(fault(&refers("{{n1.lost}}")).contains("lost"), "a warning of check is enough to refuse");
         assert!(fault(&refers("{{n2.text}}")).contains("wait for each other"));
+        let other_key =
+            r#"{"memory_keys":["a"],"nodes":[{"id":"n1","block_id":"plain","inputs":{"text":"{{memory.b}}"}}]}"#;
+        assert!(super::read(other_key, "", &blocks(), &Sources::default()).expect_err("no key")[0].contains("\"b\""));
         let odd = r#"{"id":"../p","nodes":[{"id":"n1","block_id":"plain","inputs":{"text":"x"}}]}"#;
         assert!(super::read(odd, "", &blocks(), &Sources::default()).expect_err("a path")[0].contains("../p"));
     }

@@ -21,8 +21,15 @@ struct Scoped {
 
 /// How the blocks of a definition are run: as ever, or with the keys that it declares.
 pub(crate) fn scoped(inner: Arc<dyn Code>, bundle: &Bundle) -> Arc<dyn Code> {
-    let text = bundle.files.get(&bundle.entry).filter(|_| bundle.format == Format::Pipeline);
-    match text.map(|text| memory_keys(text)).unwrap_or_default() {
+    match bundle.files.get(&bundle.entry).filter(|_| bundle.format == Format::Pipeline) {
+        Some(text) => scoped_to(inner, text),
+        None => inner,
+    }
+}
+
+/// How the blocks of a pipeline are run.
+pub(crate) fn scoped_to(inner: Arc<dyn Code>, pipeline: &str) -> Arc<dyn Code> {
+    match memory_keys(pipeline) {
         keys if keys.is_empty() => inner,
         keys => Arc::new(Scoped { inner, keys }),
     }

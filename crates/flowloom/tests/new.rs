@@ -124,3 +124,24 @@ fn a_small_model_never_leaves_a_bad_pipeline_behind() {
     assert!(String::from_utf8_lossy(&shown.stdout).contains("/decompose"), "{}", stderr(&made));
     assert_eq!(exit(&place.run(&["replay", "last"])), 0, "what was recorded leads there again");
 }
+
+/// Which key is written is known when it is tried; `memory_keys` holds there as it does in a run.
+#[test]
+fn a_key_that_the_pipeline_does_not_declare_is_noticed_when_it_is_tried() {
+    let pipeline = |keys: &[&str]| {
+        let each = json!({"id": "n1", "block_id": "for_each", "inputs": {"items": ["tea"], "template": "last_{item}"}});
+        let kept = json!({"id": "n2", "block_id": "memory_write", "inputs": {"key": "{{n1.results.0}}", "value": 1}});
+        json!({"id": "pipeline_tea", "nodes": [each, kept], "memory_keys": keys}).to_string()
+    };
+    let needs = json!({"required_blocks": [{"block_id": "for_each"}, {"block_id": "memory_write"}]}).to_string();
+    let script = json!({"match": [
+        {"contains": "memory_keys of the pipeline does not name", "answer": pipeline(&["last_tea"])},
+        {"contains": "data: the blocks", "answer": pipeline(&["last_coffee"])},
+        {"contains": "Keep", "answer": needs},
+    ]});
+    let place = Place::new("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n");
+    place.write("said.json", &script.to_string());
+    let (code, made) = place.json(&["new", "Keep when there was tea", "--yes"]);
+    assert_eq!((code, &made["pipeline_json"]["memory_keys"]), (0, &json!(["last_tea"])), "{made}");
+    assert_eq!(made["tried"]["memory"], json!([{"key": "last_tea", "value": 1}]), "{made}");
+}

@@ -30,6 +30,7 @@ pub(crate) use job::{How, Job, read, value_of};
 pub(crate) use settings::Settings;
 pub(crate) use stages::Stages;
 pub(crate) use told::Telling;
+pub(crate) use trials::rehearsed;
 
 /// The workflows that every installation has.
 #[derive(Clone, Copy, Debug)]

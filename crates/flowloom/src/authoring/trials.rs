@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use flowloom_author::rehearse::{Given, Prompts, Rehearsal};
+use flowloom_author::rehearse::{Given, Prompts, Rehearsal, Rehearser};
 use flowloom_author::{Candidate, Trial, Wanted};
 use flowloom_core::block::Card;
 use flowloom_core::error::StepError;
+use flowloom_core::json::write;
 use flowloom_core::limits::Limits;
 use flowloom_core::request::{GenerateRequest, Generated};
 use flowloom_core::value::Value;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Author;
 use super::job::numbered;
+use crate::memory_keys::scoped_to;
 
 /// Blocks that a search gives at most.
 const CANDIDATES: usize = 5;
@@ -76,10 +78,16 @@ impl Author {
     pub(super) async fn rehearse(&self, wish: &Rehearse, context: &Context) -> Result<Rehearsal, StepError> {
         let rehearser = self.rehearser(wish.model.as_deref(), left(context), &context.owner);
         let given = Given { prompts: Prompts::Played, ..Given::default() };
-        let rehearsal = rehearser.rehearse(&wish.definition, &given).await?;
+        let rehearsal = rehearsed(rehearser, &wish.definition, &given).await?;
         book(context, &rehearsal);
         Ok(rehearsal)
     }
+}
+
+/// Rehearses a definition, whose blocks have to do with no more of the memory than they would have in a run.
+pub(crate) async fn rehearsed(rehearser: Rehearser, definition: &Value, given: &Given) -> Result<Rehearsal, StepError> {
+    let code = scoped_to(rehearser.code, &write(definition));
+    Rehearser { code, ..rehearser }.rehearse(definition, given).await
 }
 
 fn left(context: &Context) -> Limits {

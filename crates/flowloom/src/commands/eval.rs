@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::new::{Unseen, bounds, configured, performed};
 use crate::app::{self, App};
-use crate::authoring::{BuiltIn, How, Job, value_of};
+use crate::authoring::{BuiltIn, How, Job, rehearsed, value_of};
 use crate::cli::{EvalAuthorArgs, Global};
 use crate::failure::{Failure, Outcome};
 
@@ -120,7 +120,7 @@ async fn run(app: &App, case: &Case, made: &Value) -> Result<Rehearsal, StepErro
     let rehearser = app.author(&bundle, &models).rehearser(block_model, limits, SHARED);
     let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
     let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
-    rehearser.rehearse(&definition(&pipeline, blocks), &case.given()).await
+    rehearsed(rehearser, &definition(&pipeline, blocks), &case.given()).await
 }
 
 /// A row as it comes, with what does not hold.
