@@ -106,6 +106,7 @@ fn what_was_written_for_recorded_wishes_runs_from_its_files() {
 }
 
 #[test]
+#[allow(clippy::print_stderr)]
 fn a_small_model_never_leaves_a_bad_pipeline_behind() {
     // It is too small to think of a pipeline; whatever it says, the way it takes is the real one.
     let place = Place::new("default_model = \"local:smollm2-135m\"\n[embeddings]\nmodel = \"none\"\n");
