@@ -30,10 +30,13 @@ pub enum Isolation {
     Landlock,
 }
 
+/// How many times the processor's time an expression may take by the clock, on a machine that does other things, too.
+pub(crate) const PATIENCE: u32 = 10;
+
 /// Bounds of an expression.
 #[derive(Clone, Debug)]
 pub struct ScriptLimits {
-    /// Time from the question to the answer.
+    /// The processor's time for one answer. By the clock it may take [`PATIENCE`] times as long.
     pub timeout: Duration,
     /// Bytes that the engine may hold.
     pub memory_bytes: usize,

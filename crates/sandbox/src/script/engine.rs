@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Persistent, Runtime, Value as JsValue};
@@ -35,7 +35,7 @@ pub(super) struct Engine {
     date: Persistent<JsValue<'static>>,
     context: Context,
     runtime: Runtime,
-    until: Rc<Cell<Option<Instant>>>,
+    until: Rc<Cell<Option<Duration>>>,
     interrupted: Rc<Cell<bool>>,
     memory_bytes: usize,
     output_bytes: usize,
@@ -46,11 +46,11 @@ impl Engine {
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
         runtime.set_memory_limit(setup.memory_bytes);
         runtime.set_max_stack_size(STACK_BYTES);
-        let until: Rc<Cell<Option<Instant>>> = Rc::default();
+        let until: Rc<Cell<Option<Duration>>> = Rc::default();
         let interrupted: Rc<Cell<bool>> = Rc::default();
         let (clock, note) = (until.clone(), interrupted.clone());
         runtime.set_interrupt_handler(Some(Box::new(move || {
-            let late = clock.get().is_some_and(|until| Instant::now() >= until);
+            let late = clock.get().is_some_and(|until| worked() >= until);
             note.set(note.get() || late);
             late
         })));
@@ -69,10 +69,9 @@ impl Engine {
     }
 
     /// Evaluates one expression; nothing of it is left for another, because the engine is used up.
-    pub(super) fn evaluate(self, asked: &Asked<'_>, bound: Duration, spent: Duration) -> Answer {
+    pub(super) fn evaluate(self, asked: &Asked<'_>, bound: Duration) -> Answer {
         let Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes } = self;
-        // A little before the bound, at which the worker is killed: an engine that stops itself gives a good error.
-        until.set(Some(Instant::now() + (bound * 9 / 10).saturating_sub(spent)));
+        until.set(Some(worked() + bound));
         let answer = context.with(|ctx| match value(&ctx, date, asked).catch(&ctx) {
             Ok(None) => Answer::Nothing,
             Ok(Some(text)) if text.len() > output_bytes => {
@@ -85,6 +84,12 @@ impl Engine {
         drop((context, runtime));
         answer
     }
+}
+
+/// The processor's time that this thread has used: a machine that is busy with something else takes nothing from it.
+fn worked() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(used.tv_sec).unwrap_or_default(), u32::try_from(used.tv_nsec).unwrap_or_default())
 }
 
 pub(super) fn out_of_time(bound: Duration) -> String {

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::SCRIPT_WORKER;
-use crate::config::SandboxConfig;
+use crate::config::{PATIENCE, SandboxConfig};
 use crate::frame::{self, Frames, PLAIN};
 use crate::sandbox::refused;
 use wire::{Answer, Ask, Setup};
@@ -70,7 +70,7 @@ impl Scripts {
             None => self.start(owner.clone()).await?,
         };
         let within = self.config.script.timeout;
-        let answer = match timeout(within, worker.ask(&question)).await {
+        let answer = match timeout(within * PATIENCE, worker.ask(&question)).await {
             Ok(answer) => answer,
             // Dropping the worker kills it, whatever it is doing.
             Err(_) => Some(Answer::Limit(engine::out_of_time(within))),

@@ -2,10 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::engine::Engine;
 use super::wire::{Answer, Asked, Setup};
+use crate::config::PATIENCE;
 use crate::frame::{self, PLAIN};
 use crate::lock;
 
@@ -39,11 +40,10 @@ fn answer_all(setup: &Setup, from: &mut impl Read, to: &mut impl Write) -> io::R
         // Made while nobody waits.
         let engine = Engine::new(setup).map_err(io::Error::other)?;
         let Some(question) = frame::read(&mut *from, &PLAIN, QUESTION_BYTES)? else { return Ok(()) };
-        let started = Instant::now();
         // If the process that asked is gone, nobody kills this one: it ends itself.
-        lock::raw::end_after(within * 2)?;
+        lock::raw::end_after(within * PATIENCE * 2)?;
         let answer = match serde_json::from_slice::<Asked<'_>>(&question) {
-            Ok(asked) => engine.evaluate(&asked, within, started.elapsed()),
+            Ok(asked) => engine.evaluate(&asked, within),
             Err(error) => Answer::Threw(format!("the question cannot be read: {error}")),
         };
         frame::write(&mut *to, &PLAIN, &answer.write())?;
