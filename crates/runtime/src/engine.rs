@@ -170,10 +170,8 @@ impl Engine {
         if let Some(error) = outcome.broken {
             return Err(error);
         }
-        let ended_outside =
-            matches!(outcome.state.status, Status::Cancelled | Status::TimedOut | Status::Running | Status::Uncertain);
         match left_over {
-            Some(record) if !ended_outside => {
+            Some(record) if !ended_outside(&outcome.state) => {
                 let message =
                     format!("the record has {} at {}, which did not happen", record.event.name(), record.path);
                 Err(StepError::new(Code::ReplayDivergence, message))
@@ -301,6 +299,14 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Whether what ended the run is not in what the plan does: a person, a clock, another process; or a bound that was met in the
+/// middle of an effect, which a replay does not perform.
+fn ended_outside(state: &RunState) -> bool {
+    let in_flight = |path: &Path| state.step(path).is_some_and(|step| step.phase == Phase::Running);
+    matches!(state.status, Status::Cancelled | Status::TimedOut | Status::Running | Status::Uncertain)
+        || state.failed.as_ref().is_some_and(in_flight)
 }
 
 fn created(records: &[Arc<Record>], run: RunId) -> Result<RunCreated, StepError> {

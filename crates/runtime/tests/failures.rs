@@ -77,6 +77,10 @@ impl Trial {
         let outcome = self.run();
         let error = outcome.state.error.as_ref().map(|error| error.code);
         assert_eq!((outcome.state.status, error), (status, Some(code)), "{:?}", outcome.state.error);
+        // However a run failed, its record leads there again.
+        let replay = self.engine.replay(outcome.records.clone(), self.plan.clone());
+        let replayed = self.world.clock.block_on(replay).expect("no deadlock").expect("no divergence");
+        assert_eq!(replayed.state.status, status);
     }
 }
 
@@ -141,6 +145,8 @@ fn every_budget_ends_the_run_with_its_code() {
     Trial::new(ask_model()).within(tokens).fails(Status::BudgetExceeded, Code::BudgetTokens);
     let money = Limits { micro_usd: Some(1), ..Limits::default() };
     Trial::new(ask_model()).within(money).fails(Status::BudgetExceeded, Code::BudgetMoney);
+    let less = Limits { tokens: Some(5), ..Limits::default() };
+    Trial::new(call("asker", "asks")).within(less).fails(Status::BudgetExceeded, Code::BudgetTokens);
 }
 
 #[test]

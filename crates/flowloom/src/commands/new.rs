@@ -33,6 +33,8 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
         None => answers.give("What should it do?")?,
     };
     let app = App::open(config)?;
+    // Those that were kept by a process that made no vectors. If it fails, words decide, and the stages say so.
+    let _ = app.blocks.embed_missing().await;
     let author = Author { app: &app, how: How::of(&app.config), arguments: &arguments, is_quiet: global.json };
     let intent = if arguments.yes { wish } else { author.clarified(wish, &mut answers).await? };
     let (outcome, plan) = author.think(&intent).await?;
