@@ -27,7 +27,7 @@ mod wiring;
 pub mod world;
 
 pub use event::Event;
-pub use into::{Written, into};
+pub use into::{TARGETS, Written, into};
 pub use rehearse::{Rehearsal, Rehearser};
 pub use think::{Draft, Stage, think};
 pub use wanted::Wanted;

@@ -31,14 +31,14 @@ fn what_is_unclear_is_asked() {
     assert_eq!(made["files"], json!(["pipeline.json", "blocks/shout.json"]));
     assert_eq!(made["tried"]["nodes"][0]["output"], json!({"text": "HELLO"}));
     let full = place.run(&["new", "Shout", "--yes", "--out", "here"]);
-    assert!(exit(&full) == 2 && stderr(&full).contains("not empty"), "{}", stderr(&full));
+    assert!(exit(&full) == 2 && stderr(&full).contains("is there already"), "{}", stderr(&full));
 }
 
 #[test]
 fn what_cannot_be_made_leaves_nothing_behind() {
     let place = place();
-    let (code, told) = place.json(&["new", "Shout hello at nobody", "--yes"]);
-    assert_eq!(code, 1);
+    let (code, told) = place.json(&["new", "Shout hello at nobody", "--yes", "--out", "made"]);
+    assert_eq!((code, place.path("made").exists()), (1, false));
     assert!(told["error"].as_str().is_some_and(|error| error.contains("required_blocks")), "{told}");
     let (code, told) = place.json(&["new", "Shout hello", "--yes", "--budget", "tokens=2000"]);
     assert_eq!(code, 5, "{told}");
@@ -55,7 +55,10 @@ fn what_another_format_has_no_place_for_is_named_and_nothing_is_lost() {
     assert_eq!(exit(&made), 2);
     assert!(stderr(&made).contains("n1: the Python block shout has no place"), "{}", stderr(&made));
     assert!(place.path("shout/pipeline.json").is_file());
-    assert_eq!(exit(&place.run(&["new", "Shout hello", "--yes", "--into", "haiku"])), 2);
+    for usage in [["Shout hello", "haiku"], ["Shout hello", "graph"], [" ", "steps"]] {
+        let refused = place.run(&["new", usage[0], "--yes", "--into", usage[1], "--out", "other"]);
+        assert_eq!((exit(&refused), place.path("other").exists()), (2, false), "{}", stderr(&refused));
+    }
 }
 
 #[test]

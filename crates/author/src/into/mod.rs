@@ -15,6 +15,9 @@ use parts::parts;
 /// Largest definition that is compiled to see whether it can be, in bytes.
 const MOST_BYTES: u64 = 8 << 20;
 
+/// The formats that a pipeline can be written in.
+pub const TARGETS: [Format; 3] = [Format::Flow, Format::Steps, Format::Markdown];
+
 /// A definition in another format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
@@ -119,7 +122,7 @@ mod tests {
             let inputs = Value::map([("reader", Value::from("me")), ("text", text.as_str().into())]);
             let node = Value::map([("id", "a".into()), ("block_id", "shorten".into()), ("inputs", inputs)]);
             let pipeline = Value::map([("id", "p".into()), ("name", "P".into()), ("nodes", Value::list(vec![node]))]);
-            for format in [Format::Flow, Format::Steps, Format::Markdown] {
+            for format in TARGETS {
                 let _ = into(format, &pipeline, &blocks, "p:m");
             }
         }

@@ -20,26 +20,31 @@ const INPUT: usize = 48;
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder that somebody wants, before anything is paid for.
+    /// The folder that somebody wants, if it is new or empty and can be made: that is known before anything is paid for. It
+    /// is made when there is something to write.
     pub(crate) fn prepare(path: &Path) -> Result<Folder, Failure> {
         let folder = Folder(path.to_owned());
         let has_content = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-        if has_content {
-            return Err(Failure::usage(format!("{} is not empty; --out takes a new folder", path.display())));
+        if has_content || path.is_file() {
+            return Err(Failure::usage(format!(
+                "{} is there already; --out takes a new or empty folder",
+                path.display()
+            )));
         }
-        folder.make()?;
+        if !path.exists() {
+            folder.make()?;
+            std::fs::remove_dir(path).map_err(|error| unwritable(path, &error))?;
+        }
         Ok(folder)
     }
 
     /// A folder here that is called like the pipeline, which is not there yet.
-    pub(crate) fn free(made: &Value) -> Result<Folder, Failure> {
+    pub(crate) fn free(made: &Value) -> Folder {
         let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
         let id = text(pipeline, "id");
         let name = id.strip_prefix("pipeline_").filter(|name| !name.is_empty()).unwrap_or(id);
         let free = super::job::numbered(name).map(PathBuf::from).find(|path| !path.exists());
-        let folder = Folder(free.unwrap_or_default());
-        folder.make()?;
-        Ok(folder)
+        Folder(free.unwrap_or_default())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -51,9 +56,10 @@ impl Folder {
         let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
         let mut files = vec![(FILE.to_owned(), pipeline)];
         let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
-        let is_own = |block: &&Value| !built_in().iter().any(|other| text(other, "id") == text(block, "id"));
+        let is_own = |block: &&Value| !built_in().contains(block);
         let own = blocks.iter().filter(is_own);
         files.extend(own.map(|block| (format!("{BLOCKS}{}.json", text(block, "id")), block.clone())));
+        self.make()?;
         if files.len() > 1 {
             let blocks = self.0.join(BLOCKS);
             std::fs::create_dir_all(&blocks).map_err(|error| unwritable(&blocks, &error))?;

@@ -25,13 +25,19 @@ use crate::{ask, inputs, source};
 
 pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
     let config = configured(global, &arguments.model, arguments.budget.as_deref())?;
-    let folder = arguments.out.as_deref().map(Folder::prepare).transpose()?;
     let into = source::format(arguments.into.as_deref())?;
+    if let Some(format) = into.filter(|format| !flowloom_author::TARGETS.contains(format)) {
+        return Err(Failure::usage(format!("--into takes flow, steps or markdown, not {}", format.name())));
+    }
+    let folder = arguments.out.as_deref().map(Folder::prepare).transpose()?;
     let mut answers = Answers::of(&arguments)?;
     let wish = match arguments.wish.clone() {
         Some(wish) => wish,
         None => answers.give("What should it do?")?,
     };
+    if wish.trim().is_empty() {
+        return Err(Failure::usage("the wish says nothing".to_owned()));
+    }
     let app = App::open(config)?;
     // Those that were kept by a process that made no vectors. If it fails, words decide, and the stages say so.
     let _ = app.blocks.embed_missing().await;
@@ -42,10 +48,7 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
         return Ok(refused(global, &outcome));
     }
     let made = present(&plan, &outcome.state, &outcome.env).output;
-    let folder = match folder {
-        Some(folder) => folder,
-        None => Folder::free(&made)?,
-    };
+    let folder = folder.unwrap_or_else(|| Folder::free(&made));
     let mut written = folder.write(&made)?;
     let lacks = match into {
         Some(format) => folder.write_as(format, &made, &author.model()?, &mut written)?,
@@ -80,6 +83,9 @@ fn refused(global: &Global, outcome: &RunOutcome) -> u8 {
         eprintln!("error[{}]: {}", error.code, error.message);
     }
     eprintln!("  flowloom show {} shows how far it came; nothing was written", outcome.id);
+    if let Some(error) = &outcome.state.error {
+        eprintln!("  flowloom explain {} says more", error.code);
+    }
     if global.json {
         let error = outcome.state.error.as_ref().map_or(Value::Null, |error| error.message.as_str().into());
         print(&Value::map([("run_id", outcome.id.to_string().into()), ("error", error)]));

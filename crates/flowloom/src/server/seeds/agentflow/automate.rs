@@ -97,7 +97,6 @@ async fn stream(
 ) -> Answer<Response> {
     caller.may(Scope::Write)?;
     wish.check()?;
-    let owner = admit(server, caller, wish.user_id.clone())?;
     let (begun, after) = match last_of(headers) {
         Some((run, after)) => {
             let run = owned(server, caller, &run.to_string())?;
@@ -107,7 +106,7 @@ async fn stream(
             (server.live.again(run), after)
         }
         None => {
-            let call = Call { server, owner: owner.clone(), headers };
+            let call = Call { server, owner: admit(server, caller, wish.user_id.clone())?, headers };
             (author::begin(&call, &wish, text).await?, 0)
         }
     };
@@ -115,13 +114,13 @@ async fn stream(
     let heard = heard.or_else(|| server.live.subscribe(id));
     let stages = events::told(server.clone(), id, (0, Box::new(Thinking(Stages::after(after)))), heard);
     let shared = server.clone();
-    let doing = stream::once(async move { done(&shared, id, owner).await }).flatten();
+    let doing = stream::once(async move { done(&shared, id).await }).flatten();
     Ok(events::sent(after == 0, stages.chain(doing)))
 }
 
 /// What happens after the stages: the pipeline runs, if there is one.
-async fn done(server: &Arc<Server>, thinker: RunId, owner: String) -> BoxStream<'static, Sse> {
-    match begun(server, thinker, owner).await {
+async fn done(server: &Arc<Server>, thinker: RunId) -> BoxStream<'static, Sse> {
+    match begun(server, thinker).await {
         Ok(Some((begun, plan))) => doer::told(server, begun, (&plan, 0), told_alone).boxed(),
         // The stages have said why.
         Ok(None) => stream::empty().boxed(),
@@ -129,10 +128,12 @@ async fn done(server: &Arc<Server>, thinker: RunId, owner: String) -> BoxStream<
     }
 }
 
-/// Starts the run of the pipeline that a thinker's run has made; once, however often that is followed.
-async fn begun(server: &Arc<Server>, thinker: RunId, owner: String) -> Answer<Option<(Begun, Arc<Plan>)>> {
-    let made = authored(server, &ended(server, thinker).await?).await?;
+/// Starts the run of the pipeline that a thinker's run has made, for whom it was made; once, however often that is followed.
+async fn begun(server: &Arc<Server>, thinker: RunId) -> Answer<Option<(Begun, Arc<Plan>)>> {
+    let ended = ended(server, thinker).await?;
+    let made = authored(server, &ended).await?;
     let Some(id) = pipeline_of(&made) else { return Ok(None) };
+    let owner = ended.state.created.as_deref().map(|created| created.owner.clone()).unwrap_or_default();
     let headers = once_for(thinker);
     let call = Call { server, owner, headers: &headers };
     let (definition, _) = definition(server, call.owner.clone(), Format::Pipeline, &id).await?;
