@@ -18,39 +18,44 @@ use flowloom_core::value::Value;
 use super::{Halt, Interpreter, Place};
 use crate::effects::{Host, Reply, Substeps};
 
-/// The run as one attempt of a step sees it.
+/// The run as one attempt of a step sees it. Most steps ask nothing, so it is small and clones nothing before it is asked.
 pub(super) struct Below<'a> {
     interpreter: &'a Interpreter,
-    place: Place,
+    place: &'a Place,
+    attempt: u32,
     asked: AtomicUsize,
     told: AtomicUsize,
-    halt: Mutex<Option<Halt>>,
+    halt: Mutex<Option<Box<Halt>>>,
 }
 
 impl<'a> Below<'a> {
-    pub(super) fn new(interpreter: &'a Interpreter, place: &Place, attempt: u32) -> Below<'a> {
-        let below = if attempt > 1 { place.path.visit(u64::from(attempt)) } else { place.path.clone() };
-        let place = Place { inside: true, ..place.at(below) };
-        Below { interpreter, place, asked: AtomicUsize::new(0), told: AtomicUsize::new(0), halt: Mutex::new(None) }
+    pub(super) fn new(interpreter: &'a Interpreter, place: &'a Place, attempt: u32) -> Below<'a> {
+        let (asked, told, halt) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
+        Below { interpreter, place, attempt, asked, told, halt }
     }
 
     /// What ended the run while the step asked for something.
     pub(super) fn halted(self) -> Option<Halt> {
-        self.halt.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.halt.into_inner().unwrap_or_else(PoisonError::into_inner).map(|halt| *halt)
     }
 
+    /// Where the next thing of a kind is recorded.
     fn next(&self, kind: &str, counter: &AtomicUsize) -> Path {
-        self.place.path.child(&Key::nth(kind, counter.fetch_add(1, Ordering::Relaxed) + 1))
+        let key = Key::nth(kind, counter.fetch_add(1, Ordering::Relaxed) + 1);
+        match self.attempt {
+            0 | 1 => self.place.path.child(&key),
+            attempt => self.place.path.visit(u64::from(attempt)).child(&key),
+        }
     }
 
     async fn ask(&self, request: Request) -> Result<Value, StepError> {
-        let place = self.place.at(self.next(request.kind(), &self.asked));
+        let place = Place { inside: true, ..self.place.at(self.next(request.kind(), &self.asked)) };
         let asked = self.interpreter.attempts(&Policy::default(), &place, || Ok(request.clone())).await;
         match asked {
             Ok(output) => Ok(output.unwrap_or_default()),
             Err(Halt::Failed(error, _)) => Err(error),
             Err(halt) => {
-                *self.halt.lock().unwrap_or_else(PoisonError::into_inner) = Some(halt);
+                *self.halt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(halt));
                 Err(StepError::new(Code::StepRefused, "the run ends"))
             }
         }
