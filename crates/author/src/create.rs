@@ -72,9 +72,12 @@ impl Made {
 
 /// An id like `suggested` that is not taken.
 pub fn free_id(suggested: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let numbered = (2u32..).map(|number| format!("{suggested}_{number}"));
-    let free = std::iter::once(suggested.to_owned()).chain(numbered).find(|id| !is_taken(id));
-    free.unwrap_or_else(|| suggested.to_owned())
+    numbered(suggested).find(|id| !is_taken(id)).unwrap_or_else(|| suggested.to_owned())
+}
+
+/// An id, and that id with numbers.
+pub fn numbered(id: &str) -> impl Iterator<Item = String> {
+    std::iter::once(id.to_owned()).chain((2u32..).map(move |number| format!("{id}_{number}")))
 }
 
 /// Writes a block: each answer is checked as it is written, then tried. One that fails goes back with everything that was

@@ -12,7 +12,7 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan, flow_function};
 use flowloom_core::state::RunState;
-use flowloom_formats::{Sources, compile};
+use flowloom_formats::compile;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
@@ -99,7 +99,7 @@ impl App {
             models: models.clone(),
             code: self.sandbox.clone(),
             blocks: self.blocks.clone(),
-            sources: Sources { files: BTreeMap::new(), ..bundle.sources() },
+            sources: bundle.surroundings(),
         }
     }
 

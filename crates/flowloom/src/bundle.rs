@@ -68,9 +68,15 @@ impl Bundle {
 
     /// What compiling reads.
     pub(crate) fn sources(&self) -> Sources {
+        let files = self.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
+        Sources { files, ..self.surroundings() }
+    }
+
+    /// The same without files: what a definition under these settings may name.
+    pub(crate) fn surroundings(&self) -> Sources {
         let configured: Vec<String> = self.functions.keys().cloned().collect();
         Sources {
-            files: self.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect(),
+            files: BTreeMap::new(),
             functions: configured.clone(),
             configured,
             declared: Function::declared(&self.functions),

@@ -188,6 +188,7 @@ impl Scripted {
     fn rehearser(&self) -> Rehearser {
         Rehearser {
             model: self.answers.clone(),
+            named: None,
             code: crate::code(),
             clock: Arc::new(SystemClock),
             sources: Sources::default(),

@@ -122,19 +122,20 @@ impl<'a> Reading<'a> {
 
 /// The nodes so that each stands after those that it waits for.
 fn ordered(pipeline: &Value) -> Vec<&Value> {
-    let mut left: Vec<&Value> = list(pipeline, "nodes").iter().collect();
+    let nodes = list(pipeline, "nodes").iter();
+    let mut left: Vec<(&Value, BTreeSet<String>)> = nodes.map(|node| (node, needs(pipeline, node))).collect();
     let mut placed: Vec<&Value> = Vec::new();
     while !left.is_empty() {
-        let waits = |node: &&Value| left.iter().any(|other| needs(pipeline, node).contains(text(other, "id")));
+        let waits = |needed: &BTreeSet<String>| left.iter().any(|(other, _)| needed.contains(text(other, "id")));
         // A pipeline that passed its check has no circle.
-        let at = left.iter().position(|node| !waits(node)).unwrap_or(0);
-        placed.push(left.remove(at));
+        let at = left.iter().position(|(_, needed)| !waits(needed)).unwrap_or(0);
+        placed.push(left.remove(at).0);
     }
     placed
 }
 
 /// The ids of what a node waits for.
-fn needs<'a>(pipeline: &'a Value, node: &'a Value) -> BTreeSet<String> {
+fn needs(pipeline: &Value, node: &Value) -> BTreeSet<String> {
     let id = text(node, "id");
     let edges = list(pipeline, "edges").iter().filter(|edge| text(edge, "to") == id);
     let mut all: BTreeSet<String> = edges.map(|edge| text(edge, "from").to_owned()).collect();

@@ -37,6 +37,8 @@ const ONLY: &str = "n1";
 pub struct Rehearser {
     /// Who answers prompts that are really asked.
     pub model: Arc<dyn Model>,
+    /// The one of its models that answers prompts which name none; its own choice if there is none.
+    pub named: Option<String>,
     /// The sandbox.
     pub code: Arc<dyn Sandbox>,
     /// Time.

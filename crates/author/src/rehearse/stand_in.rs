@@ -43,6 +43,7 @@ pub(super) struct Note {
 /// Stands in for the world.
 pub(super) struct StandIn {
     model: Arc<dyn Model>,
+    named: Option<String>,
     code: Arc<dyn Sandbox>,
     prompts: Prompts,
     fixtures: Fixtures,
@@ -66,6 +67,7 @@ impl StandIn {
         };
         StandIn {
             model: world.model.clone(),
+            named: world.named.clone(),
             code: world.code.clone(),
             prompts: given.prompts,
             fixtures: given.fixtures.clone(),
@@ -146,7 +148,7 @@ impl Functions for StandIn {
 impl Model for StandIn {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
         match self.prompts {
-            Prompts::Asked => self.model.resolve(named),
+            Prompts::Asked => self.model.resolve(named.or(self.named.as_deref())),
             Prompts::Played => Ok(PLAYED.to_owned()),
         }
     }

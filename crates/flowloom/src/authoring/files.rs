@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use flowloom_author::Written;
+use flowloom_author::create::free_id;
 use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::Value;
@@ -43,8 +44,7 @@ impl Folder {
         let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
         let id = text(pipeline, "id");
         let name = id.strip_prefix("pipeline_").filter(|name| !name.is_empty()).unwrap_or(id);
-        let free = super::job::numbered(name).map(PathBuf::from).find(|path| !path.exists());
-        Folder(free.unwrap_or_default())
+        Folder(free_id(name, |name| Path::new(name).exists()).into())
     }
 
     pub(crate) fn path(&self) -> &Path {

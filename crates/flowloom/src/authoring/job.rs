@@ -60,11 +60,6 @@ impl Job {
     }
 }
 
-/// An id, and that id with numbers: the first that is not taken is taken.
-pub(super) fn numbered(id: &str) -> impl Iterator<Item = String> {
-    std::iter::once(id.to_owned()).chain((2u32..).map(move |number| format!("{id}_{number}")))
-}
-
 /// What a function is called with: the input of its step.
 pub(super) fn given(payload: &Payload) -> Value {
     match payload.prompt {

@@ -1,7 +1,7 @@
 //! What is kept of an authoring: the blocks that were written, and the pipeline.
 
 use flowloom_author::Draft;
-use flowloom_author::create::Made;
+use flowloom_author::create::{Made, numbered};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::Format;
 use flowloom_core::render;
@@ -12,7 +12,7 @@ use flowloom_runtime::effects::{Clock as _, Context, Substeps};
 use flowloom_store::{Change, DefinitionKey, Kind, NewDefinition, Origin};
 
 use super::Author;
-use super::job::{Job, numbered, value_of};
+use super::job::{Job, value_of};
 use super::world::Recorded;
 use crate::definitions::{self, Content};
 
@@ -34,23 +34,13 @@ pub(super) async fn pipeline(
     mut job: Job,
     (context, below): (&Context, &dyn Substeps),
 ) -> Result<Value, StepError> {
-    let mut pipeline = job.draft.pipeline.clone().unwrap_or_default().as_map().cloned().unwrap_or_default();
-    pipeline.insert("user_intent".into(), job.draft.intent.as_str().into());
-    let wanted = pipeline.get("id").and_then(Value::as_str).unwrap_or("pipeline").to_owned();
-    for id in numbered(&wanted) {
-        pipeline.insert("id".into(), id.as_str().into());
-        let content = content(&id, &pipeline.clone().into());
-        if job.how.taken.contains(&id) || is_other(author, context, &id, &content)? {
-            continue;
-        }
-        if job.how.keep {
-            let uses = uses(&pipeline.clone().into());
-            let change = put(context, Kind::Workflow, (&id, Some(Format::Pipeline)), content.text()?, uses);
-            author.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
-        }
-        break;
+    let pipeline = named(author, &job, context)?;
+    if job.how.keep {
+        let content = content(&pipeline).text()?;
+        let change = put(context, Kind::Workflow, (id_of(&pipeline), Some(Format::Pipeline)), content, uses(&pipeline));
+        author.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
     }
-    job.draft.pipeline = Some(pipeline.into());
+    job.draft.pipeline = Some(pipeline);
     let pipeline = job.draft.complete(&Recorded::new(author, &job.how, below));
     let blocks = flowloom_author::wire::definition(&pipeline, &job.draft.blocks()).get("blocks").cloned();
     Ok(Value::map([
@@ -64,15 +54,30 @@ pub(super) async fn pipeline(
     ]))
 }
 
-fn content(id: &str, pipeline: &Value) -> Content {
-    Content { format: Some(Format::Pipeline), ..Content::single(&format!("{id}.json"), render::json(pipeline)) }
+/// The pipeline under an id that nothing else has.
+fn named(author: &Author, job: &Job, context: &Context) -> Result<Value, StepError> {
+    let mut pipeline = job.draft.pipeline.as_ref().and_then(Value::as_map).cloned().unwrap_or_default();
+    pipeline.insert("user_intent".into(), job.draft.intent.as_str().into());
+    let wanted = pipeline.get("id").and_then(Value::as_str).unwrap_or("pipeline").to_owned();
+    for id in numbered(&wanted) {
+        pipeline.insert("id".into(), id.as_str().into());
+        if !job.how.taken.contains(&id) && !is_other(author, context, &pipeline.clone().into())? {
+            break;
+        }
+    }
+    Ok(pipeline.into())
 }
 
-/// Whether something else is kept under this id.
-fn is_other(author: &Author, context: &Context, id: &str, content: &Content) -> Result<bool, StepError> {
-    let found = definitions::find(&author.store, &context.owner, Kind::Workflow, id)?;
+fn content(pipeline: &Value) -> Content {
+    let file = format!("{}.json", id_of(pipeline));
+    Content { format: Some(Format::Pipeline), ..Content::single(&file, render::json(pipeline)) }
+}
+
+/// Whether something else is kept under this pipeline's id.
+fn is_other(author: &Author, context: &Context, pipeline: &Value) -> Result<bool, StepError> {
+    let found = definitions::find(&author.store, &context.owner, Kind::Workflow, id_of(pipeline))?;
     Ok(match found {
-        Some(row) => row.content != content.text()?,
+        Some(row) => row.content != content(pipeline).text()?,
         None => false,
     })
 }

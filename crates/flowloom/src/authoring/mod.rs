@@ -19,7 +19,7 @@ use flowloom_core::limits::Limits;
 use flowloom_formats::Sources;
 use flowloom_models::Models;
 use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::{Clock, Code, Model};
+use flowloom_runtime::effects::Code;
 use flowloom_store::Store;
 
 use crate::blocks::Registry;
@@ -73,11 +73,11 @@ pub(crate) struct Author {
 impl Author {
     /// What tries blocks and pipelines for `owner`.
     pub(crate) fn rehearser(&self, model: Option<&str>, limits: Limits, owner: &str) -> Rehearser {
-        let model = Arc::new(trials::BlockModel { models: self.models.clone(), named: model.map(str::to_owned) });
         Rehearser {
-            model: model as Arc<dyn Model>,
+            model: self.models.clone(),
+            named: model.map(str::to_owned),
             code: self.code.clone(),
-            clock: Arc::new(SystemClock) as Arc<dyn Clock>,
+            clock: Arc::new(SystemClock),
             sources: self.sources.clone(),
             limits,
             owner: owner.to_owned(),

@@ -1,21 +1,17 @@
 //! What the stages have done as steps of their own: finding blocks, trying one, rehearsing a pipeline.
 
-use std::sync::Arc;
-
+use flowloom_author::create::numbered;
 use flowloom_author::rehearse::{Given, Prompts, Rehearsal, Rehearser};
 use flowloom_author::{Candidate, Trial, Wanted};
 use flowloom_core::block::Card;
 use flowloom_core::error::StepError;
 use flowloom_core::json::write;
 use flowloom_core::limits::Limits;
-use flowloom_core::request::{GenerateRequest, Generated};
 use flowloom_core::value::Value;
-use flowloom_models::Models;
-use flowloom_runtime::effects::{Context, Model, Price, Reply};
+use flowloom_runtime::effects::Context;
 use serde::{Deserialize, Serialize};
 
 use super::Author;
-use super::job::numbered;
 use crate::memory_keys::scoped_to;
 
 /// Blocks that a search gives at most.
@@ -51,8 +47,8 @@ impl Author {
         let candidate = |found: crate::blocks::Found| Candidate { block: found.block, similarity: found.similarity };
         let mut candidates: Vec<Candidate> = finding.found.into_iter().map(candidate).collect();
         let is_there = |block: &Value| candidates.iter().any(|other| other.block.get("id") == block.get("id"));
-        let alike: Vec<Value> = self.named_alike(&wanted.suggested_id, owner)?;
-        let alike: Vec<Value> = alike.into_iter().filter(|block| !is_there(block)).collect();
+        let mut alike = self.named_alike(&wanted.suggested_id, owner)?;
+        alike.retain(|block| !is_there(block));
         candidates.extend(alike.into_iter().map(|block| Candidate { block, similarity: Some(0.0) }));
         Ok(Found { candidates, by_words: finding.by_words.map(|error| error.message) })
     }
@@ -97,37 +93,5 @@ fn left(context: &Context) -> Limits {
 fn book(context: &Context, rehearsal: &Rehearsal) {
     if let Some(purse) = &context.purse {
         purse.book(&rehearsal.usage);
-    }
-}
-
-/// The models of an installation, of which blocks ask one that may be named.
-pub(super) struct BlockModel {
-    pub(super) models: Arc<Models>,
-    pub(super) named: Option<String>,
-}
-
-impl Model for BlockModel {
-    fn resolve(&self, named: Option<&str>) -> Result<String, StepError> {
-        self.models.resolve(named.or(self.named.as_deref()))
-    }
-
-    fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated> {
-        self.models.generate(request, context)
-    }
-
-    fn window(&self, model: &str) -> u64 {
-        self.models.window(model)
-    }
-
-    fn count_tokens(&self, model: &str, text: &str) -> u64 {
-        self.models.count_tokens(model, text)
-    }
-
-    fn default_max_tokens(&self, model: &str) -> u64 {
-        self.models.default_max_tokens(model)
-    }
-
-    fn price(&self, model: &str) -> Option<Price> {
-        self.models.price(model)
     }
 }

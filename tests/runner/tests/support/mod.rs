@@ -34,6 +34,7 @@ pub(crate) fn models(script: Option<&Path>) -> Arc<Models> {
 pub(crate) fn rehearser(script: Option<&Path>, functions: &[&str]) -> Rehearser {
     Rehearser {
         model: models(script),
+        named: None,
         code: conformance::code(),
         clock: Arc::new(SystemClock),
         sources: Sources { functions: functions.iter().map(|id| (*id).to_owned()).collect(), ..Sources::default() },

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::state::RunState;
@@ -29,6 +30,8 @@ pub(super) struct Ended {
     pub(super) definition: String,
     pub(super) plan: Arc<Plan>,
     pub(super) state: RunState,
+    /// What happened, in order.
+    pub(super) records: Vec<Arc<Record>>,
     pub(super) presented: Presented,
 }
 
@@ -62,7 +65,7 @@ pub(super) async fn ended(server: &Server, id: RunId) -> Answer<Ended> {
     let past = crate::commands::recorded(&server.app, &opened).await?;
     let presented = present(&opened.plan, &past.state, &past.env);
     let definition = opened.definition().to_owned();
-    Ok(Ended { id, definition, plan: opened.plan, state: past.state, presented })
+    Ok(Ended { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
 }
 
 /// Every definition of one format that `holder` can run, with its text.

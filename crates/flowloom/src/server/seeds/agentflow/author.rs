@@ -107,8 +107,7 @@ pub(crate) async fn create_agent(
     wish.check()?;
     let call = Call { server: &server, owner: admit(&server, &caller, wish.user_id.clone())?, headers: &headers };
     let ended = thought(&call, &wish, &text).await?;
-    let answer = authored(&server, &ended).await?;
-    Ok(ended.answer(answer))
+    Ok(ended.answer(authored(&ended)))
 }
 
 /// The same, with each stage as an event. After a lost connection `Last-Event-ID` goes on where it was lost; where there is
@@ -215,10 +214,9 @@ pub(super) async fn thought(call: &Call<'_>, wish: &Wish, request: &str) -> Answ
 }
 
 /// What AgentFlow answers when a wish was made into a pipeline, or could not be.
-pub(super) async fn authored(server: &Server, ended: &Ended) -> Answer<Map> {
-    let opened = server.app.open_id(ended.id).await?;
+pub(super) fn authored(ended: &Ended) -> Map {
     let mut telling = Telling::default();
-    let told: Vec<_> = opened.records.iter().filter_map(|record| telling.hear(record)).collect();
+    let told: Vec<_> = ended.records.iter().filter_map(|record| telling.hear(record)).collect();
     let mut answer = ended.presented.output.as_map().cloned().unwrap_or_default();
     if ended.state.status != Status::Succeeded {
         let last = told.iter().rev().find(|told| told.name == "error");
@@ -234,7 +232,7 @@ pub(super) async fn authored(server: &Server, ended: &Ended) -> Answer<Map> {
     }
     answer.insert("usage".into(), telling.usage());
     answer.insert("run_id".into(), ended.id.to_string().into());
-    Ok(answer)
+    answer
 }
 
 /// One of the workflows that every installation has, for who calls.

@@ -46,7 +46,7 @@ pub(crate) async fn automate(
     wish.check()?;
     let call = Call { server: &server, owner: admit(&server, &caller, wish.user_id.clone())?, headers: &headers };
     let thinker = thought(&call, &wish, &text).await?;
-    let made = authored(&server, &thinker).await?;
+    let made = authored(&thinker);
     let Some(id) = pipeline_of(&made) else {
         let told = made.into_iter().filter(|(key, _)| &**key != "pipeline_json");
         return Ok(thinker.answer(told.collect()));
@@ -131,7 +131,7 @@ async fn done(server: &Arc<Server>, thinker: RunId) -> BoxStream<'static, Sse> {
 /// Starts the run of the pipeline that a thinker's run has made, for whom it was made; once, however often that is followed.
 async fn begun(server: &Arc<Server>, thinker: RunId) -> Answer<Option<(Begun, Arc<Plan>)>> {
     let ended = ended(server, thinker).await?;
-    let made = authored(server, &ended).await?;
+    let made = authored(&ended);
     let Some(id) = pipeline_of(&made) else { return Ok(None) };
     let owner = ended.state.created.as_deref().map(|created| created.owner.clone()).unwrap_or_default();
     let headers = once_for(thinker);
