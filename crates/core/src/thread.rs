@@ -75,10 +75,15 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Instructions (if there are any) before a conversation.
-    pub fn new(system: Option<String>, thread: Thread) -> Messages {
+    /// Instructions (if there are any), a conversation, and what is new in it.
+    pub fn new(system: Option<String>, thread: Thread, new: Vec<Message>) -> Messages {
         let system = system.map(|text| Message::new(Role::System, text));
-        Messages { system, thread, new: Vec::new() }
+        Messages { system, thread, new }
+    }
+
+    /// What is new.
+    pub fn new_ones(&self) -> &[Message] {
+        &self.new
     }
 
     /// Adds a message at the end.
@@ -161,15 +166,15 @@ mod tests {
         let thread: Thread = [Message::new(Role::User, "a"), Message::new(Role::Assistant, "b")].into_iter().collect();
         let mut longer = thread.clone();
         longer.push(Message::new(Role::User, "c"));
-        let (one, two) = (Messages::new(None, thread.clone()), Messages::new(None, longer));
+        let (one, two) = (Messages::new(None, thread.clone(), Vec::new()), Messages::new(None, longer, Vec::new()));
         assert_ne!(hash(&one), hash(&two));
-        assert_eq!(hash(&one), hash(&Messages::new(None, thread)));
+        assert_eq!(hash(&one), hash(&Messages::new(None, thread, Vec::new())));
         assert_eq!(two.iter().map(|message| message.content.as_str()).collect::<String>(), "abc");
     }
 
     #[test]
     fn instructions_join_those_that_are_there() {
-        let mut messages = Messages::new(Some("Be brief.".into()), Thread::default());
+        let mut messages = Messages::new(Some("Be brief.".into()), Thread::default(), Vec::new());
         messages.instruct("Answer in JSON.");
         let mut bare = Messages::from(vec![Message::new(Role::User, "hi")]);
         bare.instruct("Answer in JSON.");

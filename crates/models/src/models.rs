@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flowloom_core::request::{GenerateRequest, Generated, Message, Purpose, Usage};
-use flowloom_core::{Code, StepError};
+use flowloom_core::{Code, StepError, Value};
 use flowloom_runtime::effects::{Context, Model, Price, Reply};
 
 use crate::catalog::{self, Figures};
@@ -103,8 +103,12 @@ impl Models {
         }
     }
 
-    async fn ask_for_json(&self, request: &GenerateRequest, context: &Context) -> Result<Generated, StepError> {
-        let Some(schema) = &request.schema else { return self.ask(request, context, &context.key()).await };
+    async fn ask_for_json(
+        &self,
+        request: &GenerateRequest,
+        schema: &Value,
+        context: &Context,
+    ) -> Result<Generated, StepError> {
         let schema = Schema::new(schema)?;
         let request = schema.instruct(request);
         let mut answer = self.ask(&request, context, &context.key()).await?;
@@ -174,7 +178,10 @@ impl Model for Models {
     }
 
     fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated> {
-        Box::pin(self.ask_for_json(request, context))
+        match &request.schema {
+            Some(schema) => Box::pin(self.ask_for_json(request, schema, context)),
+            None => Box::pin(async move { self.ask(request, context, &context.key()).await }),
+        }
     }
 
     fn window(&self, model: &str) -> u64 {

@@ -1,5 +1,6 @@
 //! What can go wrong with a call over the network: whether it is tried again, when, and how it is told without secrets.
 
+use std::error::Error;
 use std::time::{Duration, SystemTime};
 
 use flowloom_core::error::Retry;
@@ -45,8 +46,24 @@ impl Failure {
 
     /// The provider could not be reached, or hung up before it answered.
     pub(crate) fn unreachable(error: &reqwest::Error) -> Failure {
-        let message = format!("the provider cannot be reached: {}", causes(error));
-        Failure { again: error.is_connect() || error.is_request(), ..Failure::new(Code::ModelFailed, message) }
+        let passes = error.is_connect() || error.is_request();
+        // Its own words have the address in them, which may carry a password.
+        let why = match (error.source(), error.is_timeout()) {
+            (Some(cause), _) => causes(cause),
+            (None, true) => "it took too long".to_owned(),
+            (None, false) => "the connection failed".to_owned(),
+        };
+        Failure { again: passes, ..Failure::unreached(&why) }
+    }
+
+    /// The same over a bare socket.
+    pub(crate) fn lost(error: &(dyn Error + 'static)) -> Failure {
+        Failure::unreached(&causes(error))
+    }
+
+    fn unreached(why: &str) -> Failure {
+        let message = format!("the provider cannot be reached: {why}");
+        Failure { again: true, ..Failure::new(Code::ModelFailed, message) }
     }
 
     /// The provider answered with an error status.
@@ -80,20 +97,12 @@ impl Failure {
     }
 }
 
-/// The error with what caused it, without the address (which may carry a password).
-fn causes(error: &reqwest::Error) -> String {
-    let mut texts = Vec::new();
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        texts.push(inner.to_string());
-        cause = inner.source();
-    }
+/// An error with what caused it.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut texts: Vec<String> =
+        std::iter::successors(Some(error), |error| (*error).source()).map(ToString::to_string).collect();
     texts.dedup();
-    match (texts.is_empty(), error.is_timeout()) {
-        (false, _) => texts.join(": "),
-        (true, true) => "it took too long".to_owned(),
-        (true, false) => "the connection failed".to_owned(),
-    }
+    texts.join(": ")
 }
 
 /// The sentence in a provider's error body, or the body.

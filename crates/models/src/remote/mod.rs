@@ -4,23 +4,25 @@
 mod answer;
 mod embeddings;
 mod failure;
+mod http;
 mod native;
 mod openai;
 mod sse;
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use flowloom_core::request::GenerateRequest;
 use flowloom_core::{Code, StepError};
 use flowloom_runtime::effects::{Boxed, Context};
-use futures_util::StreamExt;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use futures_util::{FutureExt as _, TryFutureExt as _};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) use answer::Answer;
 use failure::Failure;
+use http::{Http, Reply};
 
 use crate::catalog::Protocol;
 use crate::settings::ModelSettings;
@@ -75,8 +77,7 @@ impl Pause for RealPause {
 
 /// The way to every provider.
 pub(crate) struct Remote {
-    client: OnceLock<reqwest::Client>,
-    proxy: Option<String>,
+    http: Http,
     idle: Duration,
     total: Duration,
     pub(crate) pause: Arc<dyn Pause>,
@@ -86,8 +87,7 @@ impl Remote {
     /// Nothing is opened before the first call.
     pub(crate) fn new(settings: &ModelSettings) -> Remote {
         Remote {
-            client: OnceLock::new(),
-            proxy: settings.proxy.clone(),
+            http: Http::new(settings.proxy.clone()),
             idle: settings.idle_timeout,
             total: settings.total_timeout,
             pause: Arc::new(RealPause),
@@ -108,20 +108,24 @@ impl Remote {
     }
 
     /// Waits for a call, but not longer than one may take, and tells its failure without secrets.
-    async fn within<T>(&self, target: &Target, work: impl Future<Output = Result<T, Failure>>) -> Result<T, StepError> {
-        let result = match tokio::time::timeout(self.total, work).await {
-            Ok(result) => result,
-            Err(_) => {
+    ///
+    /// Neither this nor [`idle`] is an `async fn`: such a one has room for its argument twice, and many calls wait in it.
+    fn within<T>(
+        &self,
+        target: &Target,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> impl Future<Output = Result<T, StepError>> {
+        tokio::time::timeout(self.total, work).map(move |result| {
+            let result = result.unwrap_or_else(|_| {
                 let message = format!("no whole answer within {} s", self.total.as_secs_f64());
                 Err(Failure::passing(Code::ModelFailed, message))
-            }
-        };
-        let secrets: Vec<&str> = target.key.as_deref().into_iter().collect();
-        result.map_err(|failure| failure.into_error(&target.provider, &secrets))
+            });
+            let secrets: Vec<&str> = target.key.as_deref().into_iter().collect();
+            result.map_err(|failure| failure.into_error(&target.provider, &secrets))
+        })
     }
 
     async fn tries(&self, mut call: Call<'_>, context: &Context) -> Result<Answer, Failure> {
-        let client = self.client()?;
         let mut tries = 0;
         loop {
             tries += 1;
@@ -133,7 +137,7 @@ impl Remote {
             let result = match call.target.protocol {
                 Protocol::OpenAi => self.openai(&call, &mut show).await,
                 Protocol::Anthropic | Protocol::Gemini => {
-                    native::once(client.clone(), &call, self.pause.now(), &mut show).await
+                    Box::pin(native::once(self.http.web()?, &call, self.pause.now(), &mut show)).await
                 }
             };
             let failure = match result {
@@ -159,16 +163,13 @@ impl Remote {
 
     async fn openai(&self, call: &Call<'_>, show: &mut (dyn FnMut(&str) + Send)) -> Result<Answer, Failure> {
         let body = openai::body(&call.target.model, call.request, call.native_schema).to_string();
-        let reply = self.post(call.target, "chat/completions", call.key, body).await?;
-        let kind = reply.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if kind.starts_with("application/json") {
+        let mut reply = self.post(call.target, "chat/completions", call.key, body).await?;
+        if reply.header("content-type").starts_with("application/json") {
             return whole(idle(call.idle, read(reply, MOST_BODY)).await?, show);
         }
         let mut stream = openai::Stream::default();
         let mut parser = sse::Parser::default();
-        let mut bytes = reply.bytes_stream();
-        while let Some(piece) = idle(call.idle, bytes.next()).await? {
-            let piece = piece.map_err(|_| Failure::truncated("the connection was lost in the middle of the answer"))?;
+        while let Some(piece) = idle(call.idle, reply.piece()).await?? {
             let events = parser
                 .push(&piece)
                 .map_err(|why| Failure::new(Code::ModelFailed, format!("the answer cannot be read: {why:?}")))?;
@@ -186,45 +187,21 @@ impl Remote {
     }
 
     /// Sends a body to a provider that speaks OpenAI's protocol; what it answers with if that is no error.
-    async fn post(&self, target: &Target, path: &str, key: &str, body: String) -> Result<reqwest::Response, Failure> {
-        let mut send = self
-            .client()?
-            .post(format!("{}/{path}", target.base_url))
-            .header(CONTENT_TYPE, "application/json")
-            .header("Idempotency-Key", key)
-            .body(body);
+    async fn post(&self, target: &Target, path: &str, key: &str, body: String) -> Result<Reply, Failure> {
+        let mut headers = HeaderMap::with_capacity(3);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(HeaderName::from_static("idempotency-key"), http::secret(key)?);
         if let Some(key) = &target.key {
-            let mut value = HeaderValue::from_str(&format!("Bearer {key}"))
-                .map_err(|_| Failure::new(Code::ModelKeyMissing, "the key has characters that no key has"))?;
-            value.set_sensitive(true);
-            send = send.header(AUTHORIZATION, value);
+            headers.insert(AUTHORIZATION, http::secret(&format!("Bearer {key}"))?);
         }
-        let reply = idle(self.idle, send.send()).await?.map_err(|error| Failure::unreachable(&error))?;
-        if reply.status().is_success() {
+        let url = format!("{}/{path}", target.base_url);
+        let reply = idle(self.idle, self.http.post(&url, headers, body)).await??;
+        if (200..300).contains(&reply.status) {
             return Ok(reply);
         }
-        let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
+        let (status, headers) = (reply.status, reply.headers.clone());
         let body = idle(self.idle, read(reply, MOST_ERROR)).await?.0;
         Err(Failure::status(status, &headers, &String::from_utf8_lossy(&body), self.pause.now()))
-    }
-
-    fn client(&self) -> Result<reqwest::Client, Failure> {
-        if let Some(client) = self.client.get() {
-            return Ok(client.clone());
-        }
-        let failed = |error: reqwest::Error| {
-            Failure::new(Code::ModelFailed, format!("the HTTP client cannot be set up: {}", error.without_url()))
-        };
-        // No redirects: they would carry the prompt, and some protocols' keys, to another host.
-        let mut builder = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(10));
-        if let Some(proxy) = &self.proxy {
-            builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(failed)?);
-        }
-        let client = builder.build().map_err(failed)?;
-        Ok(self.client.get_or_init(|| client).clone())
     }
 }
 
@@ -241,25 +218,27 @@ fn whole((body, complete): (Vec<u8>, bool), show: &mut dyn FnMut(&str)) -> Resul
 }
 
 /// Up to `most` bytes of a body, and whether it ended by itself.
-async fn read(reply: reqwest::Response, most: usize) -> (Vec<u8>, bool) {
+async fn read(mut reply: Reply, most: usize) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
-    let mut stream = reply.bytes_stream();
-    while let Some(piece) = stream.next().await {
-        let Ok(piece) = piece else { return (body, false) };
-        body.extend_from_slice(&piece[..piece.len().min(most - body.len())]);
+    loop {
+        match reply.piece().await {
+            Ok(Some(piece)) => body.extend_from_slice(&piece[..piece.len().min(most - body.len())]),
+            Ok(None) => return (body, true),
+            Err(_) => return (body, false),
+        }
         if body.len() == most {
             return (body, false);
         }
     }
-    (body, true)
 }
 
 /// Waits for `work`, but not longer than `most`.
-pub(crate) async fn idle<T>(most: Duration, work: impl Future<Output = T>) -> Result<T, Failure> {
-    let silent = || format!("nothing came for {} s", most.as_secs_f64());
-    let waited = tokio::time::timeout(most, work).await;
-    // A silent provider may still be at work, so the call is not doubled here.
-    waited.map_err(|_| Failure::passing(Code::ModelTruncated, silent()))
+pub(crate) fn idle<T>(most: Duration, work: impl Future<Output = T>) -> impl Future<Output = Result<T, Failure>> {
+    let silent = move |_| {
+        // It may still be at work, so the call is not doubled here.
+        Failure::passing(Code::ModelTruncated, format!("nothing came for {} s", most.as_secs_f64()))
+    };
+    tokio::time::timeout(most, work).map_err(silent)
 }
 
 /// Half a second, doubled with every try, and up to as much again so that many callers do not come back at once.

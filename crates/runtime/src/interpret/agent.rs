@@ -13,7 +13,8 @@ use super::{Halt, Interpreter, Place, Walked};
 impl Interpreter {
     pub(super) async fn agent(&self, step: &Step, agent: &Agent, env: &mut Env, place: &Place) -> Walked {
         let failed = |error| Halt::Failed(error, place.path.clone());
-        let (mut request, new) = self.generate_request(&agent.generate, env, place).map_err(failed)?;
+        let mut request = self.generate_request(&agent.generate, env, place).map_err(failed)?;
+        let new = request.messages.new_ones().to_vec();
         let offered: Vec<_> = agent.tools.iter().map(|tool| tool.declaration.clone()).collect();
         let mut called = 0;
         for round in 0u32.. {

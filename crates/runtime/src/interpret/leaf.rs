@@ -194,7 +194,7 @@ impl Interpreter {
 
     fn request(&self, kind: &Kind, env: &Env, place: &Place) -> Result<Request, StepError> {
         match kind {
-            Kind::Generate(generate) => Ok(Request::Generate(Box::new(self.generate_request(generate, env, place)?.0))),
+            Kind::Generate(generate) => Ok(Request::Generate(Box::new(self.generate_request(generate, env, place)?))),
             Kind::Http(spec) => Ok(Request::Http(spec.request(env, place.text)?)),
             Kind::Scrape(scrape) => self.scrape_request(scrape, env, place),
             Kind::Call(call) => Ok(Request::Call(call_request(call, env, place)?)),
@@ -239,38 +239,40 @@ impl Interpreter {
                 let mut inner = env.clone();
                 inner.locals.push(("inputs".into(), inputs));
                 let place = Place { text: block::PROMPT_RULES, ..place.clone() };
-                Ok(Request::Generate(Box::new(self.generate_request(generate, &inner, &place)?.0)))
+                Ok(Request::Generate(Box::new(self.generate_request(generate, &inner, &place)?)))
             }
         }
     }
 
-    /// The request for an answer, and the messages that are new in it.
+    /// The request for an answer.
     pub(super) fn generate_request(
         &self,
         generate: &Generate,
         env: &Env,
         place: &Place,
-    ) -> Result<(GenerateRequest, Vec<Message>), StepError> {
+    ) -> Result<GenerateRequest, StepError> {
         let named = generate.model.as_ref().map(|model| model.resolve(env, place.text)).transpose()?;
         let model = self.effects.model.resolve(named.map(|named| named.names_only()).as_deref())?;
         let system = generate.system.as_ref().map(|system| self.said(system, env, place)).transpose()?;
         let thread = generate.thread.as_ref().map(|thread| env.thread(thread)).unwrap_or_default();
-        let mut messages = Messages::new(system, thread);
         let new = self.messages(&generate.messages, env, place)?;
-        new.iter().for_each(|message| messages.push(message.clone()));
-        let request = GenerateRequest {
+        Ok(GenerateRequest {
             model,
-            messages,
+            messages: Messages::new(system, thread, new),
             tools: Vec::new(),
             schema: generate.schema.clone(),
             options: options(generate, env)?,
             purpose: Purpose::Step,
-        };
-        Ok((request, new))
+        })
     }
 
     fn messages(&self, messages: &[(Role, Data)], env: &Env, place: &Place) -> Result<Vec<Message>, StepError> {
-        messages.iter().map(|(role, data)| Ok(Message::new(*role, self.said(data, env, place)?))).collect()
+        // Not collected, which would make room for four: many runs wait for the answer to one.
+        let mut said = Vec::with_capacity(messages.len());
+        for (role, data) in messages {
+            said.push(Message::new(*role, self.said(data, env, place)?));
+        }
+        Ok(said)
     }
 
     /// A text for a model.

@@ -26,7 +26,8 @@ enum Next {
 impl Interpreter {
     pub(super) async fn turn(&self, step: &Step, turn: &Turn, env: &mut Env, place: &Place) -> Walked {
         let failed = |error| Halt::Failed(error, place.path.clone());
-        let (mut request, new) = self.generate_request(&turn.generate, env, place).map_err(failed)?;
+        let mut request = self.generate_request(&turn.generate, env, place).map_err(failed)?;
+        let new = request.messages.new_ones().to_vec();
         let routing = turn.router.iter().flat_map(|router| &router.tools);
         request.tools = turn.tools.iter().map(|tool| &tool.declaration).chain(routing).cloned().collect();
         let retries = turn.router.as_ref().map_or(0, |router| router.retries);

@@ -1,0 +1,120 @@
+//! Heads of requests and answers (RFC 9112, sections 3 to 6).
+
+use std::io;
+
+use bytes::{Buf as _, BytesMut};
+use reqwest::Url;
+use reqwest::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+
+use super::body::Framing;
+
+/// Bytes that the head of an answer may have.
+const MOST: usize = 64 << 10;
+/// Headers that it may have.
+const MOST_HEADERS: usize = 100;
+
+/// The head of an answer.
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) framing: Framing,
+    /// The connection may take another request after the body.
+    pub(super) is_kept: bool,
+}
+
+/// A whole request with its body.
+pub(super) fn request(url: &Url, headers: &HeaderMap, body: &str) -> Vec<u8> {
+    let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let (path, host, length) = (url.path(), server(url), body.len());
+    let mut request =
+        format!("POST {path}{query} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {length}\r\n").into_bytes();
+    for (name, value) in headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            request.extend_from_slice(part);
+        }
+    }
+    request.extend_from_slice(b"\r\n");
+    request.extend_from_slice(body.as_bytes());
+    request
+}
+
+/// Host and port, the latter if it is not the usual one.
+pub(super) fn server(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Takes the head of the answer off what was read; nothing if it is not all there.
+pub(super) fn take(read: &mut BytesMut) -> io::Result<Option<Head>> {
+    loop {
+        let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut answer = httparse::Response::new(&mut fields);
+        let httparse::Status::Complete(length) = answer.parse(read).map_err(unreadable)? else {
+            return if read.len() < MOST { Ok(None) } else { Err(unreadable("its head is too long")) };
+        };
+        let status = answer.code.unwrap_or_default();
+        let head = match status {
+            // Only news on the way; the answer is still to come.
+            100 | 102..200 => None,
+            101 => return Err(unreadable("it changes the protocol")),
+            _ => Some(head(status, answer.version == Some(1), answer.headers)?),
+        };
+        read.advance(length);
+        if head.is_some() {
+            return Ok(head);
+        }
+    }
+}
+
+fn head(status: u16, is_1_1: bool, fields: &[httparse::Header<'_>]) -> io::Result<Head> {
+    let mut headers = HeaderMap::with_capacity(fields.len());
+    for field in fields {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(unreadable)?;
+        headers.append(name, HeaderValue::from_bytes(field.value).map_err(unreadable)?);
+    }
+    let framing = framing(status, &headers)?;
+    // Both at once is how requests are smuggled past those in between.
+    let is_clear = !(headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH));
+    let is_kept = match is_1_1 {
+        true => is_clear && !says(&headers, "close"),
+        false => is_clear && says(&headers, "keep-alive"),
+    };
+    Ok(Head { status, headers, framing, is_kept })
+}
+
+fn framing(status: u16, headers: &HeaderMap) -> io::Result<Framing> {
+    if matches!(status, 204 | 304) {
+        return Ok(Framing::length(0));
+    }
+    if let Some(last) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
+        let last = last.as_bytes().rsplit(|byte| *byte == b',').next().unwrap_or_default();
+        return Ok(match last.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+            true => Framing::chunked(),
+            false => Framing::Close,
+        });
+    }
+    let mut length = None;
+    for value in headers.get_all(CONTENT_LENGTH) {
+        let text = value.to_str().map_err(unreadable)?;
+        for one in text.split(',').map(str::trim) {
+            let is_number = !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_digit());
+            let one: u64 =
+                one.parse().ok().filter(|_| is_number).ok_or_else(|| unreadable("its length is no number"))?;
+            if length.replace(one).is_some_and(|other| other != one) {
+                return Err(unreadable("it has two lengths"));
+            }
+        }
+    }
+    Ok(length.map_or(Framing::Close, Framing::length))
+}
+
+/// Whether the header `Connection` has this option.
+fn says(headers: &HeaderMap, option: &str) -> bool {
+    let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case(option))
+}
+
+/// An answer that is not HTTP.
+pub(super) fn unreadable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}

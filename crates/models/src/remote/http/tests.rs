@@ -1,0 +1,254 @@
+//! Answers cut anywhere, and exchanges over real sockets with a server that does what each test says.
+
+use bytes::BytesMut;
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::body::{Framing, Next};
+use super::head::{self, Head};
+use super::*;
+
+fn head_of(bytes: &str) -> Result<Option<Head>, String> {
+    head::take(&mut BytesMut::from(bytes)).map_err(|error| error.to_string())
+}
+
+/// The framing of a head and whether the connection is kept.
+fn told(bytes: &str) -> (Framing, bool) {
+    let head = head_of(bytes).unwrap().unwrap();
+    (head.framing, head.is_kept)
+}
+
+#[test]
+fn a_head_says_how_its_body_ends() {
+    let chunked = Framing::chunked();
+    for (head, expected) in [
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", (Framing::length(5), true)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\ncontent-length: 5\r\n\r\n", (Framing::length(5), true)),
+        ("HTTP/1.1 200 OK\r\nConnection: Keep-Alive, CLOSE\r\ncontent-length: 0\r\n\r\n", (Framing::length(0), false)),
+        ("HTTP/1.1 200 \r\ntransfer-encoding: gzip, Chunked\r\n\r\n", (chunked, true)),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntransfer-encoding: gzip\r\n\r\n", (Framing::Close, true)),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 9\r\n\r\n", (chunked, false)),
+        ("HTTP/1.1 200 OK\r\n\r\n", (Framing::Close, true)),
+        ("HTTP/1.1 204 No Content\r\n\r\n", (Framing::length(0), true)),
+        ("HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\n", (Framing::length(1), false)),
+        ("HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 1\r\n\r\n", (Framing::length(1), true)),
+        (
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 204 N\r\n\r\n",
+            (Framing::length(0), true),
+        ),
+    ] {
+        assert_eq!(told(head), expected, "{head}");
+    }
+}
+
+#[test]
+fn what_is_no_head_is_refused() {
+    for (bytes, why) in [
+        ("SSH-2.0-OpenSSH_9.7\r\n", "invalid HTTP version"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n", "it has two lengths"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\n", "its length is no number"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: \r\n\r\n", "its length is no number"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n", "its length is no number"),
+        ("HTTP/1.1 101 Switching Protocols\r\n\r\n", "it changes the protocol"),
+        (&format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(70_000)), "its head is too long"),
+    ] {
+        assert_eq!(head_of(bytes).err().as_deref(), Some(why), "{bytes:.60}");
+    }
+    assert!(head_of("HTTP/1.1 200 OK\r\ncontent-le").unwrap().is_none());
+}
+
+/// The whole of a body that comes in these pieces, and what was read behind it.
+fn body_of(mut framing: Framing, pieces: &[&[u8]]) -> std::io::Result<(Vec<u8>, bool)> {
+    let (mut read, mut body) = (BytesMut::new(), Vec::new());
+    for piece in pieces {
+        read.extend_from_slice(piece);
+        loop {
+            match framing.take(&mut read)? {
+                Next::Piece(bytes) => body.extend_from_slice(&bytes),
+                Next::More => break,
+                Next::End => return Ok((body, true)),
+            }
+        }
+    }
+    Ok((body, false))
+}
+
+/// A body in chunks of these sizes.
+fn in_chunks(body: &[u8], sizes: &[usize]) -> Vec<u8> {
+    let (mut written, mut left, mut sizes) = (Vec::new(), body, sizes.iter().cycle());
+    while !left.is_empty() {
+        let (chunk, rest) = left.split_at((*sizes.next().unwrap()).min(left.len()));
+        written.extend_from_slice(format!("{:X};name=\"value\"\r\n", chunk.len()).as_bytes());
+        written.extend_from_slice(chunk);
+        written.extend_from_slice(b"\r\n");
+        left = rest;
+    }
+    written.extend_from_slice(b"0\r\nchecksum: 1\r\n\r\n");
+    written
+}
+
+proptest! {
+    #[test]
+    fn a_body_is_the_same_however_it_is_cut(
+        body in proptest::collection::vec(any::<u8>(), 0..400),
+        sizes in proptest::collection::vec(1..90usize, 1..6),
+        cut in 1..40usize,
+    ) {
+        let chunked = in_chunks(&body, &sizes);
+        let pieces: Vec<&[u8]> = chunked.chunks(cut).collect();
+        prop_assert_eq!(body_of(Framing::chunked(), &pieces).unwrap(), (body.clone(), true));
+        // Without its last byte it never ends.
+        let short: Vec<&[u8]> = chunked[..chunked.len() - 1].chunks(cut).collect();
+        prop_assert_eq!(body_of(Framing::chunked(), &short).unwrap(), (body.clone(), false));
+        let pieces: Vec<&[u8]> = body.chunks(cut).chain([&b""[..]]).collect();
+        prop_assert_eq!(body_of(Framing::length(body.len() as u64), &pieces).unwrap(), (body.clone(), true));
+        prop_assert_eq!(body_of(Framing::Close, &pieces).unwrap(), (body, false));
+    }
+
+    #[test]
+    fn noise_is_an_error_or_a_body_but_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = head::take(&mut BytesMut::from(&bytes[..]));
+        let _ = body_of(Framing::chunked(), &[&bytes]);
+    }
+}
+
+/// A server of one test.
+struct Server(TcpListener);
+
+impl Server {
+    async fn new() -> (Server, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1/chat?x=1", listener.local_addr().unwrap());
+        (Server(listener), url)
+    }
+
+    async fn accept(&self) -> TcpStream {
+        self.0.accept().await.unwrap().0
+    }
+}
+
+/// Reads a request with the body `{}` and answers it.
+async fn answer(stream: &mut TcpStream, bytes: &str) -> String {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n{}") {
+        assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0, "the request broke off");
+    }
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    String::from_utf8(request).unwrap()
+}
+
+async fn post(http: &Http, url: &str) -> Result<Reply, Failure> {
+    let headers = HeaderMap::from_iter([(reqwest::header::AUTHORIZATION, secret("Bearer k").unwrap())]);
+    http.post(url, headers, "{}".to_owned()).await
+}
+
+async fn text(mut reply: Reply) -> Result<String, Failure> {
+    let mut text = Vec::new();
+    while let Some(piece) = reply.piece().await? {
+        text.extend_from_slice(&piece);
+    }
+    Ok(String::from_utf8(text).unwrap())
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+#[tokio::test]
+async fn a_connection_is_used_again_and_a_request_is_whole() {
+    let (server, url) = Server::new().await;
+    let http = Http::new(None);
+    let asked = async {
+        for _ in 0..3 {
+            assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
+        }
+        // Not read to its end, which is there, however.
+        drop(post(&http, &url).await.unwrap());
+        assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
+    };
+    let answered = async {
+        let mut stream = server.accept().await;
+        for _ in 0..4 {
+            answer(&mut stream, OK).await;
+        }
+        answer(&mut stream, OK).await
+    };
+    let ((), request) = tokio::join!(asked, answered);
+    let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let head = format!("POST /v1/chat?x=1 HTTP/1.1\r\nhost: {host}\r\ncontent-length: 2\r\n");
+    assert_eq!(request, format!("{head}authorization: Bearer k\r\n\r\n{{}}"));
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_or_says_more_than_it_should_is_not_used_again() {
+    for first in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil",
+        "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+    ] {
+        let (server, url) = Server::new().await;
+        let http = Http::new(None);
+        let asked = async {
+            assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
+            assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
+        };
+        let answered = async {
+            let mut one = server.accept().await;
+            answer(&mut one, first).await;
+            let mut two = server.accept().await;
+            answer(&mut two, OK).await;
+        };
+        tokio::join!(asked, answered);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_an_error() {
+    for reply in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok",
+    ] {
+        let (server, url) = Server::new().await;
+        let http = Http::new(None);
+        let answered = async {
+            let mut stream = server.accept().await;
+            answer(&mut stream, reply).await;
+        };
+        let asked = async { text(post(&http, &url).await.unwrap()).await };
+        let (result, ()) = tokio::join!(asked, answered);
+        let error = result.unwrap_err().into_error("p", &[]).message;
+        assert_eq!(error, "p: the connection was lost in the middle of the answer");
+    }
+}
+
+#[tokio::test]
+async fn a_server_may_refuse_before_it_has_heard_everything() {
+    let (server, url) = Server::new().await;
+    let http = Http::new(None);
+    let refused = async {
+        let mut stream = server.accept().await;
+        stream.write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig").await.unwrap();
+        stream
+    };
+    let huge = "x".repeat(32 << 20);
+    let (reply, _stream) = tokio::join!(http.post(&url, HeaderMap::new(), huge), refused);
+    let reply = reply.unwrap();
+    assert_eq!((reply.status, text(reply).await.unwrap().as_str()), (413, "big"));
+}
+
+#[tokio::test]
+async fn no_answer_says_why() {
+    let (server, url) = Server::new().await;
+    let http = Http::new(None);
+    let hung_up = async { drop(server.accept().await) };
+    let (result, ()) = tokio::join!(post(&http, &url), hung_up);
+    let said = |failure: Failure| {
+        assert!(failure.again);
+        failure.into_error("p", &[]).message
+    };
+    let ended = said(result.err().unwrap());
+    let reasons = ["the server hung up before it answered", "Connection reset by peer (os error 104)"];
+    assert!(reasons.iter().any(|why| ended == format!("p: the provider cannot be reached: {why}")), "{ended}");
+    drop(server);
+    let refused = said(post(&http, &url).await.err().unwrap());
+    assert_eq!(refused, "p: the provider cannot be reached: tcp connect error: Connection refused (os error 111)");
+}
