@@ -16,7 +16,7 @@ use crate::config::Config;
 const NONE: &str = "none";
 
 /// How long somebody who looks for a block waits for a vector, before words must do.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a model that failed is not asked for the vector of a query again: each who asks would wait in vain.
 const REST: Duration = Duration::from_secs(30);
@@ -78,10 +78,10 @@ impl Embeddings {
 
     /// The vector of what is looked for; `None` if vectors are switched off.
     pub(super) async fn of_query(&self, text: &str) -> Result<Option<Made>, StepError> {
-        if let Some((failure, at)) = locked(&self.failure).as_ref()
-            && at.elapsed() < REST
+        if self.is_resting()
+            && let Some(failure) = self.failure()
         {
-            return Err(failure.clone());
+            return Err(failure);
         }
         let Some(embedder) = self.embedder()? else { return Ok(None) };
         let texts = [clipped(text)];
@@ -92,6 +92,11 @@ impl Embeddings {
         self.note(made.as_ref().err());
         let vector = made?.into_iter().next();
         Ok(vector.map(|vector| Made { model: embedder.model().to_owned(), vector }))
+    }
+
+    /// Whether it failed just now, and is left alone for a while.
+    pub(super) fn is_resting(&self) -> bool {
+        locked(&self.failure).as_ref().is_some_and(|(_, at)| at.elapsed() < REST)
     }
 
     /// What stood in the way the last time.

@@ -39,6 +39,7 @@ impl Registry {
     /// The blocks of `holder`, of everyone, and built in, that come nearest to what is wanted.
     pub(crate) async fn find(&self, holder: &str, wanted: &Card, limit: usize) -> Result<Finding, StepError> {
         self.bring().await?;
+        self.embed_built_in().await;
         let (vector, by_words) = match self.embeddings.of_query(&wanted.text()).await {
             Ok(vector) => (vector, None),
             Err(error) => (None, Some(error)),

@@ -8,6 +8,7 @@ mod keep;
 mod vectors;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use flowloom_core::block::Thresholds;
 use flowloom_core::code::Code;
@@ -33,12 +34,19 @@ pub(crate) struct Registry {
     changed: Notify,
     /// Done once the store knows what the built-in blocks are found by.
     brought: OnceCell<()>,
+    /// Whether every block had its vector once.
+    is_embedded: AtomicBool,
 }
 
 impl Registry {
     pub(crate) fn new(store: Arc<Store>, config: &Config) -> Registry {
-        let (changed, brought) = (Notify::new(), OnceCell::new());
-        Registry { store, embeddings: Embeddings::new(config), changed, brought }
+        Registry {
+            store,
+            embeddings: Embeddings::new(config),
+            changed: Notify::new(),
+            brought: OnceCell::new(),
+            is_embedded: AtomicBool::new(false),
+        }
     }
 
     /// Every block that `holder` has: the built-in ones, and those that are theirs or everyone's, which hide others of

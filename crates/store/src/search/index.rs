@@ -24,11 +24,17 @@ pub struct Unembedded {
 impl Store {
     /// Texts of blocks without a vector of this model, `most` of them at most.
     pub fn unembedded(&self, model: &str, most: usize) -> Result<Vec<Unembedded>, StepError> {
-        let sql = "select distinct card.hash, card.content from block_card card where not exists \
-                   (select 1 from embedding where embedding.model = $1 and embedding.hash = card.hash) \
-                   order by card.hash limit $2";
+        // Nobody is called so.
+        self.unembedded_but(model, "", most)
+    }
+
+    /// The same without blocks that are `holder`'s alone.
+    pub fn unembedded_but(&self, model: &str, holder: &str, most: usize) -> Result<Vec<Unembedded>, StepError> {
+        let sql = "select distinct card.hash, card.content from block_card card where card.holder <> $1 and not exists \
+                   (select 1 from embedding where embedding.model = $2 and embedding.hash = card.hash) \
+                   order by card.hash limit $3";
         let read = |row: &crate::db::Row<'_>| Ok(Unembedded { hash: row.get(0)?, text: row.get(1)? });
-        self.read_with(|db| db.query(sql, params![model, most as u64], read))
+        self.read_with(|db| db.query(sql, params![holder, model, most as u64], read))
     }
 
     /// Makes the blocks that the program brings, by id and content, found; those that an earlier one brought are not any
