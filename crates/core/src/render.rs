@@ -49,15 +49,40 @@ pub fn js_pretty(value: &Value) -> String {
 /// The value as JavaScript would hold it: numbers re-read, integer-like keys first. Used where a format's own result
 /// is JavaScript's.
 pub fn js_value(value: &Value) -> Value {
+    in_js(value).unwrap_or_else(|| value.clone())
+}
+
+/// The same; `None` if it is as it should be, which most values are, so that they are shared and not copied.
+fn in_js(value: &Value) -> Option<Value> {
     match value {
         Value::Number(number) => {
-            crate::value::Number::parse(&js_number(number.as_f64())).map_or(Value::Null, Value::Number)
+            // Exact as a double, and so written alike.
+            if number.as_i64().is_some_and(|int| int.unsigned_abs() < 1 << 53) {
+                return None;
+            }
+            let text = js_number(number.as_f64());
+            (text != number.text()).then(|| crate::value::Number::parse(&text).map_or(Value::Null, Value::Number))
         }
-        Value::List(items) => Value::list(items.iter().map(js_value).collect()),
+        Value::List(items) => {
+            let mut new: Option<Vec<Value>> = None;
+            for (at, item) in items.iter().enumerate() {
+                if let Some(item) = in_js(item) {
+                    new.get_or_insert_with(|| items.to_vec())[at] = item;
+                }
+            }
+            new.map(Value::list)
+        }
         Value::Map(map) => {
-            js_order(map).into_iter().map(|(key, value)| (key.clone(), js_value(value))).collect::<Map>().into()
+            let ordered = || js_order(map).into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+            let mut new: Option<Map> = map.keys().any(|key| js_index(key).is_some()).then(ordered);
+            for at in 0..map.len() {
+                if let Some(value) = in_js(&new.as_ref().unwrap_or(map)[at]) {
+                    new.get_or_insert_with(|| Map::clone(map))[at] = value;
+                }
+            }
+            new.map(Value::from)
         }
-        Value::Null | Value::Bool(_) | Value::String(_) | Value::Blob(_) => value.clone(),
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Blob(_) => None,
     }
 }
 
@@ -138,12 +163,19 @@ fn write_string(text: &str, out: &mut String) {
 
 /// ECMAScript's order of own keys: array indexes ascending, then the rest as inserted.
 fn js_order(map: &Map) -> Vec<Entry<'_>> {
-    let index = |key: &str| key.parse::<u32>().ok().filter(|i| *i != u32::MAX && i.to_string() == key);
     let mut entries: Vec<_> = map.iter().collect();
-    if entries.iter().any(|(key, _)| index(key).is_some()) {
-        entries.sort_by_key(|(key, _)| index(key).map_or((1, 0), |i| (0, i)));
+    if entries.iter().any(|(key, _)| js_index(key).is_some()) {
+        entries.sort_by_key(|(key, _)| js_index(key).map_or((1, 0), |i| (0, i)));
     }
     entries
+}
+
+/// The number that a key is, if JavaScript takes it for one.
+fn js_index(key: &str) -> Option<u32> {
+    if !key.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    key.parse::<u32>().ok().filter(|i| *i != u32::MAX && i.to_string() == key)
 }
 
 /// ECMAScript `Number::toString`: shortest digits, exponent from 1e21 up and below 1e-6.

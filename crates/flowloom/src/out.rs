@@ -19,8 +19,8 @@ pub(crate) fn prepare(folder: &Path) -> Result<(), Failure> {
 /// says where it comes from.
 pub(crate) fn write(folder: &Path, plan: &Plan, outcome: &RunOutcome) -> Result<(), Failure> {
     let summary = report::summary(outcome.id, plan, &outcome.state, &outcome.env);
-    for (name, text) in [("result.json", report::indented(&summary)), ("output.md", document(plan, outcome, &summary))]
-    {
+    let document = document(plan, outcome, &summary.output);
+    for (name, text) in [("result.json", report::indented(&summary)), ("output.md", document)] {
         let file = folder.join(name);
         std::fs::write(&file, text + "\n").map_err(|error| unwritable(&file, &error))?;
     }
@@ -31,15 +31,15 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("{} cannot be written: {error}", path.display()))
 }
 
-fn document(plan: &Plan, outcome: &RunOutcome, summary: &Value) -> String {
+fn document(plan: &Plan, outcome: &RunOutcome, output: &Value) -> String {
     let state = &outcome.state;
     let created = i64::try_from(state.created_at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
-    let text = match summary.get("output") {
-        Some(Value::String(text)) => text.to_string(),
-        other => format!("```json\n{}\n```", report::indented(other.unwrap_or(&Value::Null))),
+    let text = match output {
+        Value::String(text) => text.to_string(),
+        other => format!("```json\n{}\n```", report::indented(other)),
     };
     // A JSON text is a YAML text too, whatever the title has in it.
-    let title = report::indented(&plan.name.as_str().into());
+    let title = report::indented(&plan.name);
     let created = created.map_or_else(String::new, |at| format!("created: {at}\n"));
     format!(
         "---\ntitle: {title}\n{created}run: {}\nstatus: {}\nusage:\n  inputTokens: {}\n  outputTokens: {}\n---\n\n{text}",

@@ -2,59 +2,92 @@
 
 use std::fmt::Write as _;
 
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
-use flowloom_core::render;
 use flowloom_core::request::Usage;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::{Map, Value};
 use flowloom_core::vars::Env;
 use flowloom_formats::present;
+use serde::Serialize;
 
-/// The one object that `run --json`, `resume --json` and the entries of `runs --json` are.
-pub(crate) fn summary(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Value {
-    fields(id, plan, state, env).into()
+/// The one object that `run --json`, `resume --json` and the entries of `runs --json` are, and what stands beside it.
+#[derive(Serialize)]
+pub(crate) struct Summary<'a, More = Nothing> {
+    run_id: Option<RunId>,
+    format: Option<&'a str>,
+    status: &'static str,
+    pub(crate) output: Value,
+    result: Value,
+    error: Option<Error<'a>>,
+    usage: Value,
+    #[serde(flatten)]
+    more: More,
 }
 
-/// The fields of the same object.
-pub(crate) fn fields(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Map {
+/// Nothing stands beside it.
+#[derive(Serialize)]
+pub(crate) struct Nothing {}
+
+/// Why a run failed, and where.
+#[derive(Serialize)]
+struct Error<'a> {
+    #[serde(flatten)]
+    why: Why<'a>,
+    path: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Why<'a> {
+    code: String,
+    message: &'a str,
+}
+
+impl<'a> Why<'a> {
+    fn of(error: &'a StepError) -> Why<'a> {
+        Why { code: error.code.to_string(), message: &error.message }
+    }
+}
+
+/// A run that was started.
+pub(crate) fn summary<'a>(id: RunId, plan: &Plan, state: &'a RunState, env: &Env) -> Summary<'a> {
     let presented = present(plan, state, env);
-    let error = match &state.error {
-        None => Value::Null,
-        Some(error) => Value::map([
-            ("code", Value::from(error.code.to_string())),
-            ("message", error.message.as_str().into()),
-            ("path", state.failed.as_ref().map_or(Value::Null, |path| path.as_str().into())),
-        ]),
-    };
-    let fields = [
-        ("run_id", Value::from(id.to_string())),
-        ("format", plan.format.name().into()),
-        ("status", state.status.name().into()),
-        ("output", presented.output),
-        ("result", presented.result),
-        ("error", error),
-        ("usage", usage(&state.usage)),
-    ];
-    fields.into_iter().map(|(name, value)| (name.into(), value)).collect()
+    let path = state.failed.as_ref().map(Path::as_str);
+    Summary {
+        run_id: Some(id),
+        format: Some(plan.format.name()),
+        status: state.status.name(),
+        output: presented.output,
+        result: presented.result,
+        error: state.error.as_ref().map(|error| Error { why: Why::of(error), path }),
+        usage: usage(&state.usage),
+        more: Nothing {},
+    }
 }
 
 /// The same object for a definition or a call that was refused before there was a run.
-pub(crate) fn refused(format: Option<&str>, error: &flowloom_core::StepError) -> Value {
-    let error = Value::map([
-        ("code", Value::from(error.code.to_string())),
-        ("message", error.message.as_str().into()),
-        ("path", Value::Null),
-    ]);
-    Value::map([
-        ("run_id", Value::Null),
-        ("format", format.map_or(Value::Null, Value::from)),
-        ("status", "failed".into()),
-        ("output", Value::Null),
-        ("result", Value::Null),
-        ("error", error),
-        ("usage", Value::Null),
-    ])
+pub(crate) fn refused<'a>(format: Option<&'a str>, error: &'a StepError) -> Summary<'a> {
+    Summary {
+        run_id: None,
+        format,
+        status: "failed",
+        output: Value::Null,
+        result: Value::Null,
+        error: Some(Error { why: Why::of(error), path: None }),
+        usage: Value::Null,
+        more: Nothing {},
+    }
+}
+
+impl<'a> Summary<'a> {
+    /// The same with more beside it.
+    pub(crate) fn with<More: Serialize>(self, more: More) -> Summary<'a, More> {
+        let Summary { run_id, format, status, output, result, error, usage, more: Nothing {} } = self;
+        Summary { run_id, format, status, output, result, error, usage, more }
+    }
 }
 
 /// What models used: tokens, and US dollars.
@@ -76,36 +109,49 @@ pub(crate) fn for_people(value: &Value) -> String {
     }
 }
 
-pub(crate) fn indented(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_else(|_| render::json(value))
+/// As indented JSON.
+pub(crate) fn indented(value: &impl Serialize) -> String {
+    // What is written here has text for keys, and is written to memory: it never fails.
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// The steps of a run, each with what became of it.
-pub(crate) fn steps(state: &RunState) -> Value {
-    let time = |at: Option<u64>| at.map_or(Value::Null, |at| (at as i64).into());
-    let step = |step: &StepState| {
-        let error = step.error.as_ref().map_or(Value::Null, |error| {
-            Value::map([("code", Value::from(error.code.to_string())), ("message", error.message.as_str().into())])
-        });
-        let question = step.question.as_ref().map_or(Value::Null, |asked| asked.question.as_str().into());
-        let tokens =
-            step.usage.as_ref().map_or(Value::Null, |usage| ((usage.input_tokens + usage.output_tokens) as i64).into());
-        let subject = step.question.as_ref().and_then(|asked| asked.subject);
-        Value::map([
-            ("path", Value::from(step.path.as_str())),
-            ("phase", step.phase.name().into()),
-            ("kind", step.kind.as_deref().map_or(Value::Null, Value::from)),
-            ("target", step.target.as_deref().map_or(Value::Null, Value::from)),
-            ("attempts", i64::from(step.attempts).into()),
-            ("started_at", (step.started_at as i64).into()),
-            ("finished_at", time(step.finished_at)),
-            ("tokens", tokens),
-            ("question", question),
-            ("subject", subject.map_or(Value::Null, |subject| subject.to_string().into())),
-            ("error", error),
-        ])
-    };
-    Value::list(state.steps().iter().map(step).collect())
+/// A step of a run, and what became of it.
+#[derive(Serialize)]
+pub(crate) struct Step<'a> {
+    path: &'a str,
+    phase: &'static str,
+    kind: Option<&'a str>,
+    target: Option<&'a str>,
+    attempts: u32,
+    started_at: u64,
+    finished_at: Option<u64>,
+    tokens: Option<u64>,
+    question: Option<&'a str>,
+    subject: Option<Hash>,
+    error: Option<Why<'a>>,
+}
+
+impl<'a> Step<'a> {
+    fn of(step: &'a StepState) -> Step<'a> {
+        Step {
+            path: step.path.as_str(),
+            phase: step.phase.name(),
+            kind: step.kind.as_deref(),
+            target: step.target.as_deref(),
+            attempts: step.attempts,
+            started_at: step.started_at,
+            finished_at: step.finished_at,
+            tokens: step.usage.as_ref().map(|usage| usage.input_tokens + usage.output_tokens),
+            question: step.question.as_ref().map(|asked| asked.question.as_str()),
+            subject: step.question.as_ref().and_then(|asked| asked.subject),
+            error: step.error.as_ref().map(Why::of),
+        }
+    }
+}
+
+/// The steps of a run.
+pub(crate) fn steps(state: &RunState) -> Vec<Step<'_>> {
+    state.steps().iter().map(Step::of).collect()
 }
 
 /// Milliseconds as people read them.

@@ -134,7 +134,7 @@ impl Store {
     /// Keeps records in memory; what they say of users' memories goes into the database.
     fn append_in_memory(&self, runs: &MemoryRuns, lease: Lease, records: &[Arc<Record>]) -> Append {
         let kept = runs.append(lease, records);
-        let holder = runs.run(lease.run).map(|row| row.holder).unwrap_or_default();
+        let holder = runs.holder(lease.run).unwrap_or_default();
         let writes: Vec<_> = records.iter().flat_map(|record| remembered(&holder, &record.event)).collect();
         if kept.is_err() || writes.is_empty() {
             return Append::Done(kept);

@@ -87,6 +87,11 @@ impl MemoryRuns {
         self.state().runs.get(&run).map(|kept| kept.row.clone())
     }
 
+    /// Whose it is.
+    pub(crate) fn holder(&self, run: RunId) -> Option<String> {
+        self.state().runs.get(&run).map(|kept| kept.row.holder.clone())
+    }
+
     /// When the oldest run was created that has not ended; ids are in the order of creation.
     pub(crate) fn oldest_unfinished(&self) -> Option<u64> {
         let state = self.state();

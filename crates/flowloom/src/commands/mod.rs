@@ -27,7 +27,6 @@ pub(crate) use models::shown as models;
 pub(crate) use run::recorded;
 
 use clap::CommandFactory as _;
-use flowloom_core::value::Value;
 
 use crate::cli::{Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::{Failure, Outcome};
@@ -94,6 +93,6 @@ async fn dispatch(cli: Cli) -> Outcome {
 }
 
 /// Writes one JSON value to stdout.
-fn print(value: &Value) {
+fn print(value: &impl serde::Serialize) {
     println!("{}", report::indented(value));
 }

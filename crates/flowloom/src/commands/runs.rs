@@ -1,6 +1,9 @@
 //! `runs`, `show` and `replay`: what happened.
 
-use flowloom_core::value::Value;
+use std::sync::Arc;
+
+use flowloom_core::event::Record;
+use serde::Serialize;
 
 use super::print;
 use super::run::recorded;
@@ -10,20 +13,33 @@ use crate::config::Config;
 use crate::failure::Outcome;
 use crate::report;
 
+/// What `runs --json` says of a run besides its summary.
+#[derive(Serialize)]
+struct Listed<'a> {
+    name: &'a str,
+    workflow: Option<&'a str>,
+}
+
+/// What `show --json` says of one.
+#[derive(Serialize)]
+struct Recorded<'a> {
+    events: &'a [Arc<Record>],
+}
+
 pub(crate) async fn list(global: &Global, limit: u32) -> Outcome {
     let app = App::open(Config::load(global)?)?;
     let rows = app.store.runs(limit)?;
     if global.json {
-        let mut summaries = Vec::new();
+        let mut pasts = Vec::new();
         for row in &rows {
             let opened = app.open_id(row.id).await?;
-            let past = recorded(&app, &opened).await?;
-            let mut summary = report::fields(row.id, &opened.plan, &past.state, &past.env);
-            let workflow = row.workflow.as_deref().map_or(Value::Null, Value::from);
-            summary.extend([("name".into(), row.name.as_str().into()), ("workflow".into(), workflow)]);
-            summaries.push(summary.into());
+            pasts.push((recorded(&app, &opened).await?, opened.plan));
         }
-        print(&Value::list(summaries));
+        let listed = rows.iter().zip(&pasts).map(|(row, (past, plan))| {
+            let summary = report::summary(row.id, plan, &past.state, &past.env);
+            summary.with(Listed { name: &row.name, workflow: row.workflow.as_deref() })
+        });
+        print(&listed.collect::<Vec<_>>());
         return Ok(0);
     }
     if rows.is_empty() {
@@ -43,14 +59,8 @@ pub(crate) async fn show(global: &Global, name: &str) -> Outcome {
     let opened = app.open_run(name).await?;
     let past = recorded(&app, &opened).await?;
     if global.json {
-        let records: Result<Vec<String>, _> =
-            opened.records.iter().map(|record| serde_json::to_string(&**record)).collect();
-        let events = records.unwrap_or_default().join(",");
-        let events = flowloom_core::json::parse_value(&format!("[{events}]")).unwrap_or_default();
-        let mut summary =
-            report::summary(opened.id, &opened.plan, &past.state, &past.env).as_map().cloned().unwrap_or_default();
-        summary.insert("events".into(), events);
-        print(&summary.into());
+        let summary = report::summary(opened.id, &opened.plan, &past.state, &past.env);
+        print(&summary.with(Recorded { events: &opened.records }));
         return Ok(0);
     }
     print!("{}", report::waterfall(opened.id, &opened.plan, &past.state));

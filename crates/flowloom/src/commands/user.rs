@@ -27,7 +27,7 @@ pub(crate) async fn user(global: &Global, command: UserCommand) -> Outcome {
     };
     let profile = app.store.memories(&profile_holder(&user)).await?;
     if global.json {
-        print(&profile.into());
+        print(&profile);
         return Ok(0);
     }
     if profile.is_empty() {

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
-use flowloom_core::value::Value;
+use flowloom_core::status::Status;
 use flowloom_core::vars::Env;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::keys::Caller;
@@ -24,6 +23,9 @@ use crate::report;
 
 /// The longest time that a call waits for its run.
 pub(super) const WAIT: Duration = Duration::from_secs(600);
+
+/// Bytes that most answers fit into.
+const ROOM: usize = 1024;
 
 /// How a call waits.
 #[derive(Deserialize, IntoParams)]
@@ -65,14 +67,12 @@ pub(super) async fn answer(
         }
         None => {
             stored(server, id, ending).await?;
-            let opened = server.app.open_id(id).await?;
-            let (state, shown) = summary(server, &opened).await?;
-            (state.status, shown)
+            summary(server, &server.app.open_id(id).await?).await?
         }
     };
     let status = StatusCode::from_u16(status.row().http_status).unwrap_or(StatusCode::OK);
     let location = [(header::LOCATION, format!("/api/v1/runs/{id}"))];
-    Ok((status, location, Json(shown)).into_response())
+    Ok((status, location, shown).into_response())
 }
 
 /// Waits until a run that was started just now is in the journal: what is acknowledged is stored. Says why it is not, if so.
@@ -114,20 +114,28 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
 }
 
 /// A stored run, and where it stands.
-pub(super) async fn summary(server: &Server, opened: &Opened) -> Answer<(RunState, Value)> {
+pub(super) async fn summary(server: &Server, opened: &Opened) -> Answer<(Status, Response)> {
     let past = crate::commands::recorded(&server.app, opened).await?;
-    let shown = shown(opened.id, &opened.plan, &past.state, &past.env);
-    Ok((past.state, shown))
+    Ok((past.state.status, shown(opened.id, &opened.plan, &past.state, &past.env)))
+}
+
+/// What a call is told of a run besides its summary.
+#[derive(Serialize)]
+struct Beside<'a> {
+    name: &'a str,
+    created_at: u64,
+    finished_at: Option<u64>,
+    steps: Vec<report::Step<'a>>,
 }
 
 /// What `run --json` prints, and the steps.
-fn shown(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Value {
-    let mut shown = report::fields(id, plan, state, env);
-    shown.insert("name".into(), plan.name.as_str().into());
-    shown.insert("created_at".into(), (state.created_at as i64).into());
-    shown.insert("finished_at".into(), state.finished_at.map_or(Value::Null, |at| (at as i64).into()));
-    shown.insert("steps".into(), report::steps(state));
-    shown.into()
+fn shown(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Response {
+    let RunState { created_at, finished_at, .. } = *state;
+    let beside = Beside { name: &plan.name, created_at, finished_at, steps: report::steps(state) };
+    let mut body = Vec::with_capacity(ROOM);
+    // What is written here has text for keys, and is written to memory: it never fails.
+    let _ = serde_json::to_writer(&mut body, &report::summary(id, plan, state, env).with(beside));
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// The id of a run of the caller's.

@@ -12,7 +12,6 @@ use axum::response::Response;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_core::value::Value;
 use flowloom_store::{RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -128,10 +127,10 @@ pub(crate) async fn list(
 /// A run: what `flowloom run --json` prints, and its steps.
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "get_run", params(("id" = String, Path)),
     security(("key" = ["read"])), responses((status = 200, description = "The run", body = Shown), (status = 404, description = "There is none, or it is another's")))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
+pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Response> {
     caller.may(Scope::Read)?;
     let opened = open(&server, &caller, &id).await?;
-    Ok(Json(summary(&server, &opened).await?.1))
+    Ok(summary(&server, &opened).await?.1)
 }
 
 /// What following a run's record again led to.

@@ -27,6 +27,9 @@ use folder::{Stamp, stamp};
 /// How long a kept definition is started without looking whether a new file of the folder has its id.
 const LISTED: Duration = Duration::from_secs(1);
 
+/// Calls that come so shortly after one another share one look at a definition's file.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// Kept definitions that stay compiled at most.
 const KEPT: usize = 1024;
 
@@ -65,6 +68,8 @@ pub(crate) struct Definition {
     asks: Vec<String>,
     /// The same as `prepared`, once those servers have said what they have.
     asked: OnceCell<Arc<Prepared>>,
+    /// When its file was last seen to be unchanged.
+    looked: Mutex<Option<Instant>>,
 }
 
 /// Where a definition is.
@@ -357,6 +362,7 @@ impl Catalog {
             prepared,
             asks: source.compiled.asks,
             asked: OnceCell::new(),
+            looked: Mutex::default(),
         })
     }
 
@@ -370,10 +376,14 @@ impl Catalog {
 
 impl Definition {
     fn is_fresh_file(&self) -> bool {
-        match &self.place {
-            Place::File { changed, .. } => is_unchanged(changed),
-            Place::Kept { .. } => false,
+        let Place::File { changed, .. } = &self.place else { return false };
+        let mut looked = locked(&self.looked);
+        if looked.is_some_and(|at| at.elapsed() < LOOK) {
+            return true;
         }
+        let is_fresh = is_unchanged(changed);
+        *looked = is_fresh.then(Instant::now);
+        is_fresh
     }
 
     /// Whether it and its parts are what they were. One that lacks something may have got it since.
