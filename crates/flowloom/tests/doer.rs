@@ -138,3 +138,32 @@ fn what_happens_is_told_while_it_happens() {
     assert!(lines.any(|line| line == "event: node_completed"));
     assert!(lines.any(|line| line == "event: complete"));
 }
+
+const JSON: &str = "Content-Type: application/json";
+
+/// Who may only run things keeps nothing by having it run.
+#[test]
+fn a_pipeline_that_keeps_a_workflow_asks_for_more_than_a_run() {
+    let place = Place::new("");
+    let key = |scopes: &str| {
+        let made = place.run(&["keys", "create", "--name", "k", "--scopes", scopes]);
+        format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
+    };
+    let (run, write) = (key("run"), key("run,write"));
+    let schema = json!({"type": "object", "properties": {}});
+    let keep = json!({"id": "keep", "name": "k", "description": "d", "category": "process", "execution_type": "function",
+        "input_schema": schema, "output_schema": schema, "function_id": "workflow::create"});
+    let kept = json!({"id": "kept", "name": "n", "description": "d", "steps": [{"name": "s", "functionId": "memory::get",
+        "mode": "sequential", "errorMode": "fail", "promptTemplate": "k"}]});
+    let body = json!({"pipeline": {"id": "p", "name": "p", "nodes": [{"id": "n", "block_id": "keep", "inputs": kept}], "edges": []},
+        "blocks": [keep]});
+    let server = Serving::start(&place, &[]);
+    for path in ["/api/pipeline/run", "/api/pipeline/run/stream"] {
+        let reply = server.call("POST", path, &[&run, JSON], &body.to_string());
+        assert_eq!((reply.status, reply.code().as_str()), (403, "FL1503"), "{reply:?}");
+    }
+    let reply = server.call("POST", "/api/pipeline/run", &[&write, JSON], &body.to_string());
+    assert_eq!((reply.status, &reply.json()["status"]), (200, &json!("completed")), "{reply:?}");
+    let reply = server.call("GET", "/api/v1/workflows/kept", &[&key("read")], "");
+    assert_eq!(reply.status, 200, "{reply:?}");
+}

@@ -74,14 +74,21 @@ pub(crate) fn create(name: &str, scopes: &[Scope], holder: Option<String>, now_m
     (secret, row)
 }
 
-/// 64 hex digits with 244 random bits of the system's.
+/// 256 random bits of the system's, as 64 hex digits.
 pub(super) fn random() -> String {
-    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
+    let mut bytes = [0; 32];
+    // A system without random bytes has no safe keys, and starts no runs either.
+    getrandom::fill(&mut bytes).unwrap_or_else(|error| panic!("the system gives no random bytes: {error}"));
+    hex(&bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What is kept of a secret.
 pub(super) fn hash(secret: &str) -> String {
-    Sha256::digest(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(secret.as_bytes()))
 }
 
 /// Who calls, and what they may do.

@@ -201,6 +201,9 @@ impl NativeFunction for BuiltIn {
     }
 }
 
+/// The built-in functions that keep definitions.
+pub(crate) const KEEPING: [&str; 2] = ["workflow::create", "author::keep"];
+
 /// The workflow functions that every installation has.
 pub(crate) fn built_in(host: &Arc<Host>) -> Vec<(&'static str, FunctionConfig)> {
     let function = |operation| FunctionConfig::Native(Arc::new(BuiltIn { host: host.clone(), operation }));

@@ -53,7 +53,7 @@ pub(crate) async fn run_once(
         return go_on(&server, &caller, last, told_once).await;
     }
     let call = Call { server: &server, owner: admit(&server, &caller, wanted.user_id.clone())?, headers: &headers };
-    let definition = passing(&call, wanted).await?;
+    let definition = passing(&call, &caller, wanted).await?;
     begin(&call, &definition, &text, told_once).await
 }
 

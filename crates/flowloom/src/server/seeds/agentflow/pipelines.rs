@@ -30,6 +30,7 @@ use crate::server::params::At;
 use crate::server::problem::{Answer, Document, Problem};
 use crate::server::seeds::{Ended, definition, definitions, run, with_id};
 use crate::server::start::{Call, Starting, admit};
+use crate::workflows::KEEPING;
 
 /// The pipeline in a text: the object itself, or its `pipeline`.
 pub(super) fn inner(written: &Value) -> Map {
@@ -186,19 +187,24 @@ pub(crate) async fn run_once(
     Body(wanted, text): Body<RunOnce>,
 ) -> Answer<Response> {
     let call = Call { server: &server, owner: admit(&server, &caller, wanted.user_id.clone())?, headers: &headers };
-    let definition = passing(&call, wanted).await?;
+    let definition = passing(&call, &caller, wanted).await?;
     let ended = run(&call, (&definition, Starting::with(Map::new().into()), &text)).await?;
     Ok(ended.answer(told_once(&ended)))
 }
 
-/// A pipeline that is not kept, compiled.
-pub(super) async fn passing(call: &Call<'_>, wanted: RunOnce) -> Answer<Definition> {
+/// A pipeline that is not kept, compiled. What it keeps its caller may keep.
+pub(super) async fn passing(call: &Call<'_>, caller: &Caller, wanted: RunOnce) -> Answer<Definition> {
     let mut pipeline = inner(&wanted.pipeline);
     let id = with_id(&mut pipeline);
     let given = Value::map(wanted.blocks.map(|blocks| ("blocks", blocks)));
     let (shared, owner) = (call.server.clone(), call.owner.clone());
     let found = crate::server::blocking(move || shared.catalog.passing(&owner, &id, content(&id, &given, pipeline)));
-    Ok(found.await??)
+    let definition = found.await??;
+    let functions = definition.prepared.iter().flat_map(|prepared| &prepared.plan.functions);
+    if functions.map(|(name, _)| &**name).any(|name| KEEPING.contains(&name)) {
+        caller.may(Scope::Write)?;
+    }
+    Ok(definition)
 }
 
 /// What a run of a pipeline that is not kept answers.
