@@ -119,9 +119,10 @@ impl Engine {
             keep: start.keep,
         };
         let log = self.log(lease, Mode::Live, Vec::new());
-        log.note(&Path::root(), 0, Event::RunCreated(Box::new(created.clone())));
+        let run = self.run(start.plan, log.clone(), &created, self.effects.clock.now_ms());
+        log.note(&Path::root(), 0, Event::RunCreated(Box::new(created)));
         log.note(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
-        Ok(self.run(start.plan, log, created, self.effects.clock.now_ms()))
+        Ok(run)
     }
 
     /// Takes up a run where its journal stands. `plan` compiles the run's own bundle.
@@ -156,7 +157,7 @@ impl Engine {
         let cancelled = records.iter().any(|record| matches!(record.event, Event::CancelRequested { .. }));
         let log = self.log(lease, Mode::Live, records);
         log.note(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
-        let mut run = self.run(plan, log, created, state.created_at);
+        let mut run = self.run(plan, log, &created, state.created_at);
         if cancelled {
             run.drive.already_cancelled();
         }
@@ -277,11 +278,11 @@ impl Engine {
         Box::pin(async move { interpreter.run(&plan, start, &left).await })
     }
 
-    fn run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: RunCreated, start: u64) -> Run {
+    fn run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: &RunCreated, start: u64) -> Run {
         let control = Control::default();
         let left = Left::default();
-        let keeping = Keeping::new(&created, &plan, &left);
-        let root = self.root(plan, &log, &created, left.clone());
+        let keeping = Keeping::new(created, &plan, &left);
+        let root = self.root(plan, &log, created, left.clone());
         let drive = Drive::new(root, log.clone(), self.journal.clone(), control.clone())
             .with_keeping(keeping)
             .with_deadline(&*self.effects.clock, start, created.limits.time_ms);

@@ -65,7 +65,7 @@ pub enum Durability {
     Normal,
     /// A crash of the process only, without any promise about the machine.
     Off,
-    /// Nothing: runs are kept in this process, and of those that have ended the last 10,000.
+    /// Nothing: runs are kept in this process, and of those that have ended the last thousand.
     Memory,
 }
 

@@ -14,7 +14,7 @@ use crate::journal::lost;
 use crate::rows::unknown;
 
 /// Runs that have ended and are kept, at most; the oldest go first.
-const ENDED: usize = 10_000;
+const ENDED: usize = 1000;
 
 /// The runs of this process.
 #[derive(Default)]
