@@ -132,7 +132,7 @@ pub(crate) async fn http() -> Result<Vec<Row>, Failure> {
         let database = database.map(|url| format!("database = \"{url}\"\n")).unwrap_or_default();
         let folder = folder(&format!("default_model = \"scripted:echo\"\n{database}"))?;
         let (ours, bare) = (Program::flowloom(folder.path(), durability, &[])?, Program::axum()?);
-        // A server that has run for a while: it keeps the last ten thousand runs, and has room for them.
+        // A server that has run for a while: it keeps as many ended runs as it may, and has room for them.
         load(ours.address, &call, CALLERS, CALLS).await?;
         load(bare.address, &echo, CALLERS, CALLS).await?;
         let (ours, floor) = by_turns(

@@ -90,18 +90,12 @@ fn block(store: &Store, found: &FoundBlock) -> Result<Option<Value>, StepError> 
 
 #[cfg(test)]
 mod tests {
-    use flowloom_store::Durability;
-
     use super::*;
-    use crate::cli::Global;
-    use crate::config::Config;
 
     /// A registry of built-in blocks with the local model; `None` where it is not cached.
     #[allow(clippy::print_stderr)]
     async fn registry(folder: &std::path::Path) -> Option<Registry> {
-        let global = Global { data_dir: Some(folder.to_owned()), database: None, json: false, config: None };
-        let store = Store::open(folder, Durability::Off).expect("a store");
-        let registry = Registry::new(store, &Config::load(&global).expect("a configuration"));
+        let registry = crate::blocks::tests::registry(folder);
         let done = registry.embed_missing().await;
         done.inspect_err(|_| eprintln!("SKIP embedding model not cached")).ok()?;
         Some(registry)

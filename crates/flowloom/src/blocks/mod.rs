@@ -116,3 +116,18 @@ pub(crate) fn built_in_block(id: &str) -> Option<&'static Value> {
 pub(crate) fn id_of(block: &Value) -> &str {
     block.get("id").and_then(Value::as_str).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use flowloom_store::Durability;
+
+    use super::*;
+    use crate::cli::Global;
+
+    /// A registry with its store in a folder.
+    pub(super) fn registry(folder: &std::path::Path) -> Registry {
+        let global = Global { data_dir: Some(folder.to_owned()), database: None, json: false, config: None };
+        let store = Store::open(folder, Durability::Off).expect("a store");
+        Registry::new(store, &Config::load(&global).expect("a configuration"))
+    }
+}

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use flowloom_core::error::StepError;
-use flowloom_store::BROUGHT;
 
 use super::Registry;
 use super::embeddings::{PATIENCE, clipped};
@@ -52,7 +51,7 @@ impl Registry {
     async fn lacks_kept(&self) -> Result<bool, StepError> {
         let Some(embedder) = self.embeddings.embedder()? else { return Ok(false) };
         let model = embedder.model().to_owned();
-        self.blocking(move |store| Ok(!store.unembedded_but(&model, BROUGHT, 1)?.is_empty())).await
+        self.blocking(move |store| store.lacks_embedding(&model)).await
     }
 
     async fn embed_batches(&self) -> Result<(), StepError> {
@@ -79,19 +78,11 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
-    use flowloom_store::{Durability, Store};
-
-    use super::*;
-    use crate::cli::Global;
-    use crate::config::Config;
-
     #[tokio::test]
     #[allow(clippy::print_stderr)]
     async fn built_in_blocks_get_their_vectors_with_the_first_search() {
         let folder = tempfile::tempdir().expect("a folder");
-        let global = Global { data_dir: Some(folder.path().to_owned()), database: None, json: false, config: None };
-        let store = Store::open(folder.path(), Durability::Off).expect("a store");
-        let registry = Registry::new(store, &Config::load(&global).expect("a configuration"));
+        let registry = crate::blocks::tests::registry(folder.path());
         let Ok(Some(embedder)) = registry.embeddings.embedder() else {
             eprintln!("SKIP embedding model not cached");
             return;

@@ -12,6 +12,9 @@ use super::BROUGHT;
 use crate::db::{Connection, Error, Job, params};
 use crate::{DefinitionKey, Kind, Store};
 
+/// What is true of a card whose text has no vector of the model `$1`.
+const LACKS: &str = "not exists (select 1 from embedding where embedding.model = $1 and embedding.hash = card.hash)";
+
 /// A text of blocks that has no vector yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unembedded {
@@ -24,17 +27,18 @@ pub struct Unembedded {
 impl Store {
     /// Texts of blocks without a vector of this model, `most` of them at most.
     pub fn unembedded(&self, model: &str, most: usize) -> Result<Vec<Unembedded>, StepError> {
-        // Nobody is called so.
-        self.unembedded_but(model, "", most)
+        let sql = format!(
+            "select distinct card.hash, card.content from block_card card where {LACKS} order by card.hash limit $2"
+        );
+        let read = |row: &crate::db::Row<'_>| Ok(Unembedded { hash: row.get(0)?, text: row.get(1)? });
+        self.read_with(|db| db.query(&sql, params![model, most as u64], read))
     }
 
-    /// The same without blocks that are `holder`'s alone.
-    pub fn unembedded_but(&self, model: &str, holder: &str, most: usize) -> Result<Vec<Unembedded>, StepError> {
-        let sql = "select distinct card.hash, card.content from block_card card where card.holder <> $1 and not exists \
-                   (select 1 from embedding where embedding.model = $2 and embedding.hash = card.hash) \
-                   order by card.hash limit $3";
-        let read = |row: &crate::db::Row<'_>| Ok(Unembedded { hash: row.get(0)?, text: row.get(1)? });
-        self.read_with(|db| db.query(sql, params![holder, model, most as u64], read))
+    /// Whether a block that somebody has kept has no vector of this model.
+    pub fn lacks_embedding(&self, model: &str) -> Result<bool, StepError> {
+        let sql = format!("select card.hash from block_card card where {LACKS} and card.holder <> $2 limit 1");
+        let found = self.read_with(|db| db.first(&sql, params![model, BROUGHT], |row| row.get::<String>(0)))?;
+        Ok(found.is_some())
     }
 
     /// Makes the blocks that the program brings, by id and content, found; those that an earlier one brought are not any

@@ -54,10 +54,6 @@ pub(super) struct Body {
 }
 
 impl Framing {
-    pub(super) fn length(length: u64) -> Framing {
-        Framing::Length(length)
-    }
-
     pub(super) fn chunked() -> Framing {
         Framing::Chunked(Chunk::Size)
     }
@@ -133,28 +129,28 @@ impl Body {
     /// The next bytes; nothing after the end.
     pub(super) async fn piece(&mut self) -> io::Result<Option<Bytes>> {
         loop {
-            if let Some(known) = self.known()? {
-                return Ok(known);
+            match self.next()? {
+                Next::Piece(bytes) => return Ok(Some(bytes)),
+                Next::End => return Ok(None),
+                Next::More => {}
             }
-            let Some(stream) = &self.stream else { return Ok(None) };
-            stream.readable().await?;
-            self.read_some()?;
+            if let Some(stream) = &self.stream {
+                stream.readable().await?;
+                self.read_some()?;
+            }
         }
     }
 
-    /// What can be said without waiting: bytes, the end, or nothing.
-    fn known(&mut self) -> io::Result<Option<Option<Bytes>>> {
+    /// What can be said without waiting.
+    fn next(&mut self) -> io::Result<Next> {
         if self.stream.is_none() {
-            return Ok(Some(None));
+            return Ok(Next::End);
         }
-        match self.framing.take(&mut self.read)? {
-            Next::Piece(bytes) => Ok(Some(Some(bytes))),
-            Next::More => Ok(None),
-            Next::End => {
-                self.end();
-                Ok(Some(None))
-            }
+        let next = self.framing.take(&mut self.read)?;
+        if next == Next::End {
+            self.end();
         }
+        Ok(next)
     }
 
     /// Reads what is there, which may be nothing; the end of the stream is the end of the body, or an error.
@@ -180,10 +176,9 @@ impl Body {
 /// An answer is often understood a few bytes before its end. If they are there, the connection can be used again.
 impl Drop for Body {
     fn drop(&mut self) {
-        let is_short = |known: &io::Result<Option<Option<Bytes>>>| matches!(known, Ok(Some(Some(_))));
-        while is_short(&self.known()) {}
+        while let Ok(Next::Piece(_)) = self.next() {}
         if self.stream.is_some() && self.read_some().is_ok() {
-            while is_short(&self.known()) {}
+            while let Ok(Next::Piece(_)) = self.next() {}
         }
     }
 }

@@ -84,7 +84,7 @@ fn head(status: u16, is_1_1: bool, fields: &[httparse::Header<'_>]) -> io::Resul
 
 fn framing(status: u16, headers: &HeaderMap) -> io::Result<Framing> {
     if matches!(status, 204 | 304) {
-        return Ok(Framing::length(0));
+        return Ok(Framing::Length(0));
     }
     if let Some(last) = headers.get_all(TRANSFER_ENCODING).iter().next_back() {
         let last = last.as_bytes().rsplit(|byte| *byte == b',').next().unwrap_or_default();
@@ -105,7 +105,7 @@ fn framing(status: u16, headers: &HeaderMap) -> io::Result<Framing> {
             }
         }
     }
-    Ok(length.map_or(Framing::Close, Framing::length))
+    Ok(length.map_or(Framing::Close, Framing::Length))
 }
 
 /// Whether the header `Connection` has this option.

@@ -23,19 +23,19 @@ fn told(bytes: &str) -> (Framing, bool) {
 fn a_head_says_how_its_body_ends() {
     let chunked = Framing::chunked();
     for (head, expected) in [
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", (Framing::length(5), true)),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\ncontent-length: 5\r\n\r\n", (Framing::length(5), true)),
-        ("HTTP/1.1 200 OK\r\nConnection: Keep-Alive, CLOSE\r\ncontent-length: 0\r\n\r\n", (Framing::length(0), false)),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", (Framing::Length(5), true)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\ncontent-length: 5\r\n\r\n", (Framing::Length(5), true)),
+        ("HTTP/1.1 200 OK\r\nConnection: Keep-Alive, CLOSE\r\ncontent-length: 0\r\n\r\n", (Framing::Length(0), false)),
         ("HTTP/1.1 200 \r\ntransfer-encoding: gzip, Chunked\r\n\r\n", (chunked, true)),
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntransfer-encoding: gzip\r\n\r\n", (Framing::Close, true)),
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 9\r\n\r\n", (chunked, false)),
         ("HTTP/1.1 200 OK\r\n\r\n", (Framing::Close, true)),
-        ("HTTP/1.1 204 No Content\r\n\r\n", (Framing::length(0), true)),
-        ("HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\n", (Framing::length(1), false)),
-        ("HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 1\r\n\r\n", (Framing::length(1), true)),
+        ("HTTP/1.1 204 No Content\r\n\r\n", (Framing::Length(0), true)),
+        ("HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\n", (Framing::Length(1), false)),
+        ("HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 1\r\n\r\n", (Framing::Length(1), true)),
         (
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 204 N\r\n\r\n",
-            (Framing::length(0), true),
+            (Framing::Length(0), true),
         ),
     ] {
         assert_eq!(told(head), expected, "{head}");
@@ -102,7 +102,7 @@ proptest! {
         let short: Vec<&[u8]> = chunked[..chunked.len() - 1].chunks(cut).collect();
         prop_assert_eq!(body_of(Framing::chunked(), &short).unwrap(), (body.clone(), false));
         let pieces: Vec<&[u8]> = body.chunks(cut).chain([&b""[..]]).collect();
-        prop_assert_eq!(body_of(Framing::length(body.len() as u64), &pieces).unwrap(), (body.clone(), true));
+        prop_assert_eq!(body_of(Framing::Length(body.len() as u64), &pieces).unwrap(), (body.clone(), true));
         prop_assert_eq!(body_of(Framing::Close, &pieces).unwrap(), (body, false));
     }
 

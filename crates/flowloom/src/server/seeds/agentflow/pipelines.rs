@@ -200,8 +200,8 @@ pub(super) async fn passing(call: &Call<'_>, caller: &Caller, wanted: RunOnce) -
     let (shared, owner) = (call.server.clone(), call.owner.clone());
     let found = crate::server::blocking(move || shared.catalog.passing(&owner, &id, content(&id, &given, pipeline)));
     let definition = found.await??;
-    let functions = definition.prepared.iter().flat_map(|prepared| &prepared.plan.functions);
-    if functions.map(|(name, _)| &**name).any(|name| KEEPING.contains(&name)) {
+    let mut functions = definition.prepared.iter().flat_map(|prepared| &prepared.plan.functions);
+    if functions.any(|(name, _)| KEEPING.contains(&&**name)) {
         caller.may(Scope::Write)?;
     }
     Ok(definition)
