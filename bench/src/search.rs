@@ -10,6 +10,7 @@ use flowloom_core::block::{Card, Thresholds, fit};
 use flowloom_core::render;
 use flowloom_models::embed::Embed;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment};
+use flowloom_models_local::LocalEngine;
 use flowloom_store::{
     BlockQuery, Change, Database, DefinitionKey, Durability, FoundBlock, Kind, NewDefinition, Origin, SHARED, Settings,
     Store,
@@ -37,7 +38,8 @@ struct Wanted {
 /// Quality with the local model, and time on both databases.
 pub(crate) async fn search() -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    let models = Models::new(ModelSettings::default(), Arc::new(ProcessEnvironment));
+    let models =
+        Models::new(ModelSettings::default(), Arc::new(ProcessEnvironment)).with_local(Arc::new(LocalEngine::new()));
     match models.embedder(None) {
         Ok(embedder) => rows.append(&mut quality(&*embedder).await?),
         Err(error) => rows.push(Row::new("search", &format!("not measured: {error}"), 0)),

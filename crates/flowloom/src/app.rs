@@ -14,6 +14,7 @@ use flowloom_core::plan::{Format, Plan, flow_function};
 use flowloom_core::state::RunState;
 use flowloom_formats::compile;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
+use flowloom_models_local::LocalEngine;
 use flowloom_runtime::Engine;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Effects;
@@ -355,7 +356,7 @@ pub(crate) fn models(config: &Config, default: Option<String>, aliases: &[(Strin
         proxy: config.proxy.clone(),
         ..ModelSettings::default()
     };
-    Models::new(settings, Arc::new(ProcessEnvironment))
+    Models::new(settings, Arc::new(ProcessEnvironment)).with_local(Arc::new(LocalEngine::new()))
 }
 
 /// `host:port` of an address, as addresses are allowed.

@@ -8,7 +8,7 @@ use flowloom_core::{Code, StepError, Value};
 use flowloom_runtime::effects::{Context, Model, Price, Reply};
 
 use crate::catalog::{self, Figures};
-use crate::local::{self, Local};
+use crate::local::{LOCAL_MAX_ANSWER_TOKENS, Local, LocalModels};
 use crate::remote::{Answer, Remote};
 use crate::resolve;
 use crate::scripted::{self, Scripted};
@@ -27,7 +27,7 @@ pub struct Models {
     pub(crate) settings: ModelSettings,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) remote: Remote,
-    local: Local,
+    pub(crate) local: Local,
     scripted: Scripted,
 }
 
@@ -50,11 +50,18 @@ impl Models {
         let folder = settings.cache_dir.clone().unwrap_or_else(|| cache_dir(&*environment));
         Models {
             remote: Remote::new(&settings),
-            local: Local::new(folder),
+            local: Local::new(folder, None),
             scripted: Scripted::default(),
             settings,
             environment,
         }
+    }
+
+    /// The same models with local ones, which `engine` runs.
+    #[must_use]
+    pub fn with_local(self, engine: Arc<dyn LocalModels>) -> Models {
+        let local = Local::new(self.local.folder().to_owned(), Some(engine));
+        Models { local, ..self }
     }
 
     /// Where local models are looked up.
@@ -198,7 +205,7 @@ impl Model for Models {
 
     fn default_max_tokens(&self, model: &str) -> u64 {
         match model.split_once(':') {
-            Some(("local", _)) => local::DEFAULT_MAX_TOKENS,
+            Some(("local", _)) => LOCAL_MAX_ANSWER_TOKENS,
             _ => self.figures(model).map_or(UNKNOWN_ANSWER, |figures| figures.answer),
         }
     }

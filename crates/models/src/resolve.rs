@@ -3,8 +3,7 @@
 use flowloom_core::{Code, StepError};
 
 use crate::catalog::{self, Protocol, Provider};
-use crate::local::Local;
-use crate::pull;
+use crate::local::{LOCAL_MODEL, Local};
 use crate::remote::{Target, is_loopback};
 use crate::settings::{Environment, ModelSettings};
 
@@ -20,7 +19,7 @@ pub(crate) fn choose(settings: &ModelSettings, local: &Local, named: Option<&str
     }
     match wanted {
         Some(name) => complete(settings, name),
-        None if local.file(pull::NAME).is_ok() => Ok(format!("local:{}", pull::NAME)),
+        None if local.file(LOCAL_MODEL).is_ok() => Ok(format!("local:{}", LOCAL_MODEL)),
         None => Err(StepError::new(
             Code::ModelNone,
             "no model was chosen: name one with --model provider:model, set default_model in flowloom.toml, or fetch \

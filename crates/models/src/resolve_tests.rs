@@ -5,8 +5,8 @@ use std::sync::Arc;
 use flowloom_core::{Code, StepError};
 use flowloom_runtime::effects::Model;
 
+use crate::Models;
 use crate::settings::{Environment, ModelSettings, ProviderSettings};
-use crate::{Models, pull};
 
 fn environment(pairs: &'static [(&'static str, &'static str)]) -> Arc<dyn Environment> {
     Arc::new(move |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
@@ -98,7 +98,7 @@ fn without_a_choice_the_cached_local_model_answers_and_never_a_key() {
     let models = Models::new(cached, environment(KEYS));
     assert_eq!(models.resolve(None).unwrap_err().code, Code::ModelNone);
     std::fs::write(folder.path().join("smollm2-135m.gguf"), "x").unwrap();
-    assert_eq!(models.resolve(None).unwrap(), format!("local:{}", pull::NAME));
+    assert_eq!(models.resolve(None).unwrap(), format!("local:{}", crate::LOCAL_MODEL));
     assert_eq!(models.local_models(), ["local:smollm2-135m"]);
 }
 

@@ -1,6 +1,6 @@
 //! `flowloom doctor`: what is configured, where each value comes from, and what is missing.
 
-use flowloom_models::{check_processor, processor_hint};
+use flowloom_models_local::{check_processor, processor_hint};
 use flowloom_store::Store;
 
 use crate::app;

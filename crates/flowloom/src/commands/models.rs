@@ -2,7 +2,8 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_models::{ProviderStatus, pull};
+use flowloom_models::{LOCAL_MODEL, ProviderStatus};
+use flowloom_models_local::pull;
 use serde_json::json;
 
 use crate::app;
@@ -35,7 +36,7 @@ pub(crate) fn list(global: &Global) -> Outcome {
     let (local, providers) = (models.local_models(), models.providers());
     println!("local models in {}:", models.local_dir().display());
     match local.as_slice() {
-        [] => println!("  none; flowloom models pull fetches local:{}", pull::NAME),
+        [] => println!("  none; flowloom models pull fetches local:{}", LOCAL_MODEL),
         local => local.iter().for_each(|name| println!("  {name}")),
     }
     println!("providers:");

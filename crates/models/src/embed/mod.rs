@@ -2,8 +2,6 @@
 //! OpenAI's protocol. What is done with vectors is the business of whoever asks for them.
 
 mod cache;
-mod local;
-mod minilm;
 
 use std::sync::Arc;
 
@@ -11,14 +9,11 @@ use flowloom_core::{Code, StepError};
 use flowloom_runtime::effects::Boxed;
 
 use crate::catalog::Protocol;
+use crate::local::LOCAL_EMBEDDING_MODEL;
 use crate::models::split;
 use crate::remote::{Remote, Target};
 use crate::{Models, resolve};
 use cache::Cached;
-use local::LocalEmbedder;
-
-/// The model that embeds in this process: `local:` and this name.
-pub const NAME: &str = "all-minilm-l6-v2";
 
 /// The vector of a text, of length one.
 pub type Vector = Arc<[f32]>;
@@ -38,11 +33,12 @@ impl Models {
     pub fn embedder(&self, named: Option<&str>) -> Result<Arc<dyn Embed>, StepError> {
         let model = match named.map(str::trim).filter(|name| !name.is_empty()) {
             Some(name) => resolve::complete(&self.settings, name)?,
-            None => format!("local:{NAME}"),
+            None => format!("local:{LOCAL_EMBEDDING_MODEL}"),
         };
         let (provider, name) = split(&model)?;
         let embedder: Box<dyn Embed> = match provider {
-            "local" => Box::new(LocalEmbedder::new(&model, name, self.local_dir())?),
+            "local" if name == LOCAL_EMBEDDING_MODEL => self.local.engine()?.open_embedder(self.local_dir())?,
+            "local" => return Err(cannot_embed(&model)),
             "scripted" => return Err(cannot_embed(&model)),
             _ => {
                 let target = resolve::target(&self.settings, &*self.environment, provider, name)?;
@@ -58,7 +54,7 @@ impl Models {
 
 fn cannot_embed(model: &str) -> StepError {
     let message = format!(
-        "{model} cannot embed texts: name a model of a provider that speaks OpenAI's protocol, or local:{NAME}"
+        "{model} cannot embed texts: name a model of a provider that speaks OpenAI's protocol, or local:{LOCAL_EMBEDDING_MODEL}"
     );
     StepError::new(Code::ModelUnknown, message)
 }
@@ -78,13 +74,13 @@ impl Embed for RemoteEmbedder {
     fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>> {
         Box::pin(async move {
             let vectors = self.remote.embed(&self.target, texts).await?;
-            Ok(vectors.into_iter().map(unit).collect())
+            Ok(vectors.into_iter().map(normalize).collect())
         })
     }
 }
 
 /// The vector of length one in the same direction.
-fn unit(mut vector: Vec<f32>) -> Vector {
+pub fn normalize(mut vector: Vec<f32>) -> Vector {
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
     if length.is_normal() {
         vector.iter_mut().for_each(|value| *value /= length);

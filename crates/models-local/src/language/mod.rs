@@ -1,5 +1,4 @@
-//! Models that run in this process: `local:NAME` from the cache folder, `local:/path/to/file.gguf` from anywhere. Loads
-//! each file once and lets one call at a time use it; how a model computes is `engine`.
+//! The local language model: from a request to an answer. `engine` computes tokens.
 
 mod engine;
 mod grammar;
@@ -10,112 +9,58 @@ mod template;
 mod text;
 mod vocabulary;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use flowloom_core::json;
 use flowloom_core::request::{GenerateRequest, Generated, ToolCall, Usage};
 use flowloom_core::{Code, StepError};
+use flowloom_models::LOCAL_MAX_ANSWER_TOKENS;
 use flowloom_runtime::effects::Context;
 
 use engine::{Engine, Silence, Spoken, Wish};
 use sampler::Sampler;
 
-/// Largest answer when the request does not say: a small model has said what it knows by then.
-pub(crate) const DEFAULT_MAX_TOKENS: u64 = 512;
-/// Window of the default model.
-const WINDOW: u64 = 8192;
+use crate::stop::StopOnDrop;
+
 /// Nucleus for requests with a temperature but without `top_p`.
 const DEFAULT_TOP_P: f64 = 0.95;
 
 /// A file's place, loaded on first use. The lock is held for a whole answer: two at once would only share the cores.
-type Slot = Arc<tokio::sync::Mutex<Option<Engine>>>;
+pub(crate) type Slot = Arc<tokio::sync::Mutex<Option<Engine>>>;
 
-/// The models in memory.
-pub(crate) struct Local {
-    folder: PathBuf,
-    slots: Mutex<BTreeMap<PathBuf, Slot>>,
-    windows: Mutex<BTreeMap<PathBuf, u64>>,
+/// The window that a model file states, in tokens; `None` if the file cannot be read.
+pub(crate) fn read_window(file: &Path) -> Option<u64> {
+    Engine::window_of(file)
 }
 
-impl Local {
-    /// Models from `folder`.
-    pub(crate) fn new(folder: PathBuf) -> Local {
-        Local { folder, slots: Mutex::default(), windows: Mutex::default() }
-    }
-
-    /// Where names are looked up.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// The file of `local:NAME`; an error if there is none.
-    pub(crate) fn file(&self, name: &str) -> Result<PathBuf, StepError> {
-        let is_path = name.contains(['/', '\\']) || name.ends_with(".gguf");
-        let file = if is_path { PathBuf::from(name) } else { self.folder.join(format!("{name}.gguf")) };
-        if file.is_file() {
-            return Ok(file);
+/// Loads the file if the slot is empty, and generates an answer on a blocking thread.
+pub(crate) async fn generate(
+    slot: Slot,
+    file: PathBuf,
+    request: &GenerateRequest,
+    context: &Context,
+) -> Result<Generated, StepError> {
+    // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
+    let mut engine = slot.lock_owned().await;
+    let stop = StopOnDrop(Arc::default());
+    let flag = stop.0.clone();
+    let (request, context) = (request.clone(), context.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        if engine.is_none() {
+            let load = Engine::load(&file);
+            *engine = Some(load.map_err(|why| {
+                let message = format!("the model file {} cannot be used: {why}", file.display());
+                StepError::new(Code::ModelFailed, message)
+            })?);
         }
-        let advice = match name {
-            crate::pull::NAME => "; `flowloom models pull` fetches it",
-            _ => "",
+        let Some(engine) = engine.as_ref() else {
+            return Err(StepError::new(Code::ModelFailed, "the local model was not loaded"));
         };
-        Err(StepError::new(Code::ModelFileMissing, format!("there is no model file {}{advice}", file.display())))
-    }
-
-    /// Tokens that a prompt and its answer may have together, as the file says.
-    pub(crate) fn window(&self, name: &str) -> u64 {
-        if name == crate::pull::NAME {
-            return WINDOW;
-        }
-        let Ok(file) = self.file(name) else { return WINDOW };
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        *windows.entry(file).or_insert_with_key(|file| Engine::window_of(file).unwrap_or(WINDOW))
-    }
-
-    /// Asks a model.
-    pub(crate) async fn generate(
-        &self,
-        name: &str,
-        request: &GenerateRequest,
-        context: &Context,
-    ) -> Result<Generated, StepError> {
-        let file = self.file(name)?;
-        let slot = {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            slots.entry(file.clone()).or_default().clone()
-        };
-        // Waiting for the lock here, not on a thread, lets a dropped call leave the queue.
-        let mut engine = slot.lock_owned().await;
-        let stop = StopOnDrop(Arc::default());
-        let flag = stop.0.clone();
-        let (request, context) = (request.clone(), context.clone());
-        let work = tokio::task::spawn_blocking(move || {
-            if engine.is_none() {
-                let load = Engine::load(&file);
-                *engine = Some(load.map_err(|why| {
-                    let message = format!("the model file {} cannot be used: {why}", file.display());
-                    StepError::new(Code::ModelFailed, message)
-                })?);
-            }
-            let Some(engine) = engine.as_ref() else {
-                return Err(StepError::new(Code::ModelFailed, "the local model was not loaded"));
-            };
-            answer(engine, &request, &context, &flag)
-        });
-        work.await.map_err(|_| StepError::new(Code::ModelFailed, "the local model crashed"))?
-    }
-}
-
-/// Tells the thread to stop when nobody waits for the answer any more.
-pub(crate) struct StopOnDrop(pub(crate) Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+        answer(engine, &request, &context, &flag)
+    });
+    work.await.map_err(|_| StepError::new(Code::ModelFailed, "the local model crashed"))?
 }
 
 fn answer(
@@ -128,7 +73,7 @@ fn answer(
     // Without a seed each attempt of each step draws its own numbers, the same ones after a crash.
     let seed = options.seed.unwrap_or_else(|| hash(&context.key()));
     let wish = Wish {
-        max_tokens: options.max_tokens.map_or(DEFAULT_MAX_TOKENS as usize, |most| most as usize),
+        max_tokens: options.max_tokens.map_or(LOCAL_MAX_ANSWER_TOKENS as usize, |most| most as usize),
         stops: options.stop.clone(),
         sampler: Sampler::new(options.temperature.unwrap_or(0.0), options.top_p.unwrap_or(DEFAULT_TOP_P), seed),
         schema: request.schema.clone().filter(|_| request.tools.is_empty()),

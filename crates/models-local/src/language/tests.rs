@@ -7,7 +7,7 @@ use flowloom_core::{Path as StepPath, RunId, Value};
 use flowloom_runtime::effects::Deltas;
 
 use super::*;
-use crate::{ProcessEnvironment, cache_dir, pull};
+use flowloom_models::{LOCAL_MODEL, ProcessEnvironment, cache_dir};
 
 #[derive(Default)]
 struct Shown(Mutex<String>);
@@ -33,7 +33,7 @@ fn context(shown: Arc<Shown>) -> Context {
 
 fn request(text: &str, options: GenerateOptions) -> GenerateRequest {
     GenerateRequest {
-        model: format!("local:{}", pull::NAME),
+        model: format!("local:{}", LOCAL_MODEL),
         messages: vec![Message::new(Role::User, text)].into(),
         tools: Vec::new(),
         schema: None,
@@ -43,18 +43,18 @@ fn request(text: &str, options: GenerateOptions) -> GenerateRequest {
 }
 
 #[allow(clippy::print_stderr)]
-fn cached() -> Option<Local> {
-    let local = Local::new(cache_dir(&ProcessEnvironment));
-    if local.file(pull::NAME).is_err() {
+fn cached_file() -> Option<PathBuf> {
+    let file = cache_dir(&ProcessEnvironment).join(format!("{LOCAL_MODEL}.gguf"));
+    if !file.is_file() {
         eprintln!("SKIP local model not cached");
         return None;
     }
-    Some(local)
+    Some(file)
 }
 
-async fn ask(local: &Local, request: &GenerateRequest) -> (Result<Generated, StepError>, String) {
+async fn ask(file: &Path, request: &GenerateRequest) -> (Result<Generated, StepError>, String) {
     let shown = Arc::new(Shown::default());
-    let result = local.generate(pull::NAME, request, &context(shown.clone())).await;
+    let result = generate(Slot::default(), file.to_owned(), request, &context(shown.clone())).await;
     let shown = shown.0.lock().unwrap().clone();
     (result, shown)
 }
@@ -62,45 +62,44 @@ async fn ask(local: &Local, request: &GenerateRequest) -> (Result<Generated, Ste
 /// One test, since loading the model is most of the time.
 #[tokio::test]
 async fn the_local_model_answers_repeats_itself_stops_and_refuses() {
-    let Some(local) = cached() else { return };
+    let Some(file) = cached_file() else { return };
     let short =
         |seed, temperature| GenerateOptions { max_tokens: Some(12), temperature, seed, ..GenerateOptions::default() };
     let question = "What is the capital of France? Answer with one word.";
-    let (first, shown) = ask(&local, &request(question, short(None, None))).await;
+    let (first, shown) = ask(&file, &request(question, short(None, None))).await;
     let first = first.unwrap();
     assert!(first.text.as_deref().unwrap().contains("Paris"), "{first:?}");
     assert_eq!(first.text.as_deref(), Some(shown.as_str()));
     assert!(first.usage.input_tokens > 20 && first.usage.output_tokens > 0 && first.usage.micro_usd == Some(0));
-    assert_eq!(ask(&local, &request(question, short(None, None))).await.0.unwrap(), first, "greedy");
+    assert_eq!(ask(&file, &request(question, short(None, None))).await.0.unwrap(), first, "greedy");
 
     let story = |seed| request("Tell a story.", short(Some(seed), Some(1.0)));
-    let (one, two) = (ask(&local, &story(5)).await.0.unwrap(), ask(&local, &story(5)).await.0.unwrap());
+    let (one, two) = (ask(&file, &story(5)).await.0.unwrap(), ask(&file, &story(5)).await.0.unwrap());
     assert_eq!(one, two, "same seed");
-    assert_ne!(one.text, ask(&local, &story(6)).await.0.unwrap().text, "other seed");
+    assert_ne!(one.text, ask(&file, &story(6)).await.0.unwrap().text, "other seed");
 
     let stop = GenerateOptions { stop: vec!["aris".to_owned()], ..short(None, None) };
-    let (stopped, shown) = ask(&local, &request(question, stop)).await;
+    let (stopped, shown) = ask(&file, &request(question, stop)).await;
     assert!(!stopped.unwrap().text.unwrap_or_default().contains("ari") && !shown.contains("ari"));
 
     let long = request(&"word ".repeat(9_000), short(None, None));
-    let error = ask(&local, &long).await.0.unwrap_err();
+    let error = ask(&file, &long).await.0.unwrap_err();
     assert!(error.message.contains("9") && error.message.contains("8192"), "{}", error.message);
 }
 
 #[tokio::test]
 async fn a_dropped_call_frees_the_model() {
-    let Some(local) = cached() else { return };
+    let Some(file) = cached_file() else { return };
     let endless =
         GenerateOptions { max_tokens: Some(4_000), stop: vec!["\u{0}".to_owned()], ..GenerateOptions::default() };
     let request = request("Count from one to ten thousand.", endless);
     let context = context(Arc::new(Shown::default()));
+    let slot = Slot::default();
     {
-        let call = local.generate(pull::NAME, &request, &context);
+        let call = generate(slot.clone(), file, &request, &context);
         let waited = tokio::time::timeout(std::time::Duration::from_millis(50), call).await;
         assert!(waited.is_err(), "still counting");
     }
-    let file = local.file(pull::NAME).unwrap();
-    let slot = local.slots.lock().unwrap()[&file].clone();
     // The thread holds the lock until it stops; 4,000 tokens would take a minute.
     let freed = tokio::time::timeout(std::time::Duration::from_secs(20), slot.lock()).await;
     assert!(freed.is_ok());
@@ -108,8 +107,8 @@ async fn a_dropped_call_frees_the_model() {
 
 #[test]
 fn special_tokens_are_single_and_data_cannot_pose_as_a_speaker() {
-    let Some(local) = cached() else { return };
-    let engine = Engine::load(&local.file(pull::NAME).unwrap()).unwrap();
+    let Some(file) = cached_file() else { return };
+    let engine = Engine::load(&file).unwrap();
     let plain = vec![Message::new(Role::System, "S"), Message::new(Role::User, "a 12")].into();
     let tokens = engine.prompt(&plain, &[]).unwrap();
     // <|im_start|> system \n S <|im_end|> \n <|im_start|> user \n a ␣ 1 2 <|im_end|> \n <|im_start|> assistant \n
@@ -127,9 +126,6 @@ fn what_is_no_model_says_so() {
     let file = folder.path().join("bad.gguf");
     std::fs::write(&file, "GGUF but not really").unwrap();
     assert!(Engine::load(&file).err().unwrap().contains("GGUF"));
-    let local = Local::new(folder.path().into());
-    assert_eq!(local.file("../etc/passwd").unwrap_err().code, Code::ModelFileMissing);
-    assert!(local.file("bad").is_ok());
 }
 
 #[test]
@@ -142,7 +138,7 @@ fn written_tool_calls_are_read() {
 
 #[tokio::test]
 async fn an_answer_is_held_to_its_schema_and_a_call_to_its_tool() {
-    let Some(local) = cached() else { return };
+    let Some(file) = cached_file() else { return };
     let schema = json::parse_value(
         r#"{"type": "object", "properties": {"mood": {"enum": ["glad", "sad"]}, "score": {"type": "integer", "minimum": 0, "maximum": 9}},
             "required": ["mood", "score"], "additionalProperties": false}"#,
@@ -152,7 +148,7 @@ async fn an_answer_is_held_to_its_schema_and_a_call_to_its_tool() {
         schema: Some(schema),
         ..request("Tell me a story about a lighthouse.", GenerateOptions::default())
     };
-    let answer = ask(&local, &request).await.0.unwrap();
+    let answer = ask(&file, &request).await.0.unwrap();
     let value = json::parse_value(answer.text.as_deref().unwrap_or_default()).expect("JSON");
     assert!(["glad", "sad"].contains(&value.get("mood").and_then(Value::as_str).unwrap_or_default()), "{value:?}");
     assert!(value.get("score").and_then(Value::as_i64).is_some_and(|score| (0..=9).contains(&score)), "{value:?}");
@@ -161,7 +157,7 @@ async fn an_answer_is_held_to_its_schema_and_a_call_to_its_tool() {
     );
     let tool =
         ToolDeclaration { name: "weather".into(), description: "The weather.".into(), parameters: parameters.unwrap() };
-    let engine = Engine::load(&local.file(pull::NAME).unwrap()).unwrap();
+    let engine = Engine::load(&file).unwrap();
     // The model itself seldom calls anything; from the mark on it cannot but call rightly.
     let mut held = engine.call_grammar(&[tool]).expect("a grammar");
     let mut text = Vec::new();

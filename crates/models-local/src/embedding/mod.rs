@@ -1,5 +1,7 @@
 //! The embedding model of this process: finds its files, loads them at the first call, and lets one call at a time use
-//! the cores. What it computes is `minilm`.
+//! the cores. `minilm` computes.
+
+mod minilm;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,15 +11,17 @@ use flowloom_core::{Code, StepError};
 use flowloom_runtime::effects::Boxed;
 use rayon::prelude::*;
 
-use super::minilm::MiniLm;
-use super::{Embed, NAME, Vector, cannot_embed, unit};
-use crate::local::StopOnDrop;
+use flowloom_models::LOCAL_EMBEDDING_MODEL as NAME;
+use flowloom_models::embed::{Embed, Vector, normalize};
+use minilm::MiniLm;
+
+use crate::stop::StopOnDrop;
 
 /// The model, loaded when it is needed first.
 type Slot = Arc<tokio::sync::Mutex<Option<MiniLm>>>;
 
 /// all-MiniLM-L6-v2 from the cache folder.
-pub(super) struct LocalEmbedder {
+pub(crate) struct LocalEmbedder {
     model: String,
     tokenizer: PathBuf,
     weights: PathBuf,
@@ -25,18 +29,15 @@ pub(super) struct LocalEmbedder {
 }
 
 impl LocalEmbedder {
-    /// The model in a folder; an error if it is not there. There is one that is known.
-    pub(super) fn new(model: &str, name: &str, folder: &Path) -> Result<LocalEmbedder, StepError> {
-        if name != NAME {
-            return Err(cannot_embed(model));
-        }
+    /// The model in a folder; `ModelFileMissing` if one of its files is missing.
+    pub(crate) fn new(folder: &Path) -> Result<LocalEmbedder, StepError> {
         let [tokenizer, weights] =
             ["tokenizer.json", "safetensors"].map(|ending| folder.join(format!("{NAME}.{ending}")));
         if let Some(missing) = [&tokenizer, &weights].into_iter().find(|file| !file.is_file()) {
             let message = format!("there is no model file {}; `flowloom models pull` fetches it", missing.display());
             return Err(StepError::new(Code::ModelFileMissing, message));
         }
-        Ok(LocalEmbedder { model: model.to_owned(), tokenizer, weights, slot: Slot::default() })
+        Ok(LocalEmbedder { model: format!("local:{NAME}"), tokenizer, weights, slot: Slot::default() })
     }
 
     async fn all(&self, texts: &[String]) -> Result<Vec<Vector>, StepError> {
@@ -55,7 +56,7 @@ impl LocalEmbedder {
                 if flag.load(Ordering::Relaxed) {
                     return Err(StepError::new(Code::Cancelled, "the call was cancelled"));
                 }
-                model.embed(text).map(unit).map_err(failed)
+                model.embed(text).map(normalize).map_err(failed)
             };
             // Each text by itself: padding them to one length would cost more than one large product saves, and a vector
             // would depend on the company its text was in.
@@ -74,3 +75,6 @@ impl Embed for LocalEmbedder {
         Box::pin(self.all(texts))
     }
 }
+
+#[cfg(test)]
+mod tests;

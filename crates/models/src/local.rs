@@ -1,0 +1,114 @@
+//! Models that run in this process, as far as this crate knows them: their files. [`LocalModels`] loads and runs a file; it
+//! is implemented by the crate `models-local`, so that this crate does not depend on an inference library.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flowloom_core::request::{GenerateRequest, Generated};
+use flowloom_core::{Code, StepError};
+use flowloom_runtime::effects::{Context, Reply};
+
+use crate::embed::Embed;
+
+/// The language model that needs no key: `local:` and this name.
+pub const LOCAL_MODEL: &str = "smollm2-135m";
+/// The embedding model that needs no key: `local:` and this name.
+pub const LOCAL_EMBEDDING_MODEL: &str = "all-minilm-l6-v2";
+/// Largest answer, in tokens, when the request does not bound it.
+pub const LOCAL_MAX_ANSWER_TOKENS: u64 = 512;
+/// Window of the default model, in tokens.
+const DEFAULT_WINDOW_TOKENS: u64 = 8192;
+
+/// Runs model files in this process.
+pub trait LocalModels: Send + Sync {
+    /// The window that a model file states, in tokens; `None` if the file cannot be read.
+    fn read_window(&self, file: &Path) -> Option<u64>;
+
+    /// Generates an answer with the model in `file`, which is loaded at the first call. `ModelFailed` if the file cannot be
+    /// used; `Cancelled` if the call was dropped.
+    fn generate<'a>(
+        &'a self,
+        file: &'a Path,
+        request: &'a GenerateRequest,
+        context: &'a Context,
+    ) -> Reply<'a, Generated>;
+
+    /// The embedding model [`LOCAL_EMBEDDING_MODEL`] from the files in `folder`; `ModelFileMissing` if one is missing.
+    fn open_embedder(&self, folder: &Path) -> Result<Box<dyn Embed>, StepError>;
+}
+
+/// The local models of one folder.
+pub(crate) struct Local {
+    folder: PathBuf,
+    engine: Option<Arc<dyn LocalModels>>,
+    windows: Mutex<BTreeMap<PathBuf, u64>>,
+}
+
+impl Local {
+    /// Models from `folder`. Without an engine their files are found, and every call fails.
+    pub(crate) fn new(folder: PathBuf, engine: Option<Arc<dyn LocalModels>>) -> Local {
+        Local { folder, engine, windows: Mutex::default() }
+    }
+
+    /// The folder in which names are looked up.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What runs the models; `ModelFailed` where this program has no inference engine.
+    pub(crate) fn engine(&self) -> Result<&dyn LocalModels, StepError> {
+        self.engine.as_deref().ok_or_else(|| {
+            StepError::new(Code::ModelFailed, "this program was built without local models; name another provider")
+        })
+    }
+
+    /// The file of `local:NAME`, or of `local:/path/to/file.gguf`; `ModelFileMissing` if there is none.
+    pub(crate) fn file(&self, name: &str) -> Result<PathBuf, StepError> {
+        let is_path = name.contains(['/', '\\']) || name.ends_with(".gguf");
+        let file = if is_path { PathBuf::from(name) } else { self.folder.join(format!("{name}.gguf")) };
+        if file.is_file() {
+            return Ok(file);
+        }
+        let advice = match name {
+            LOCAL_MODEL => "; `flowloom models pull` fetches it",
+            _ => "",
+        };
+        Err(StepError::new(Code::ModelFileMissing, format!("there is no model file {}{advice}", file.display())))
+    }
+
+    /// Tokens that a prompt and its answer may have together.
+    pub(crate) fn window(&self, name: &str) -> u64 {
+        let (false, Ok(file), Ok(engine)) = (name == LOCAL_MODEL, self.file(name), self.engine()) else {
+            return DEFAULT_WINDOW_TOKENS;
+        };
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        *windows.entry(file).or_insert_with_key(|file| engine.read_window(file).unwrap_or(DEFAULT_WINDOW_TOKENS))
+    }
+
+    /// Generates an answer with `local:NAME`.
+    pub(crate) async fn generate(
+        &self,
+        name: &str,
+        request: &GenerateRequest,
+        context: &Context,
+    ) -> Result<Generated, StepError> {
+        let file = self.file(name)?;
+        self.engine()?.generate(&file, request, context).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_looked_up_in_the_folder_and_a_path_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("bad.gguf"), "GGUF but not really").unwrap();
+        let local = Local::new(folder.path().into(), None);
+        assert_eq!(local.file("../etc/passwd").unwrap_err().code, Code::ModelFileMissing);
+        assert!(local.file("bad").is_ok());
+        assert_eq!(local.engine().map(|_| ()).unwrap_err().code, Code::ModelFailed);
+    }
+}
