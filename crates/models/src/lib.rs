@@ -1,5 +1,5 @@
 //! Language models behind `runtime::effects::Model`: providers over the network, a model in this process, and scripted
-//! answers for tests. Knows neither formats nor the command line.
+//! answers for tests. Independent of the formats and of the command line.
 #![warn(missing_docs)]
 
 mod catalog;

@@ -1,5 +1,5 @@
 //! The embedding model of this process: finds its files, loads them at the first call, and lets one call at a time use
-//! the cores. What it computes is `minilm`.
+//! the cores. The computation is in `minilm`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::minilm::MiniLm;
 use super::{Embed, NAME, Vector, cannot_embed, unit};
 use crate::local::StopOnDrop;
 
-/// The model, loaded when it is needed first.
+/// The model, loaded when it is first needed.
 type Slot = Arc<tokio::sync::Mutex<Option<MiniLm>>>;
 
 /// all-MiniLM-L6-v2 from the cache folder.
@@ -25,7 +25,8 @@ pub(super) struct LocalEmbedder {
 }
 
 impl LocalEmbedder {
-    /// The model in a folder; an error if it is not there. There is one that is known.
+    /// Locates the model in a folder. Fails with `ModelUnknown` for any other name, and with `ModelFileMissing` if a
+    /// file is missing.
     pub(super) fn new(model: &str, name: &str, folder: &Path) -> Result<LocalEmbedder, StepError> {
         if name != NAME {
             return Err(cannot_embed(model));
@@ -33,7 +34,8 @@ impl LocalEmbedder {
         let [tokenizer, weights] =
             ["tokenizer.json", "safetensors"].map(|ending| folder.join(format!("{NAME}.{ending}")));
         if let Some(missing) = [&tokenizer, &weights].into_iter().find(|file| !file.is_file()) {
-            let message = format!("there is no model file {}; `flowloom models pull` fetches it", missing.display());
+            let message =
+                format!("the model file {} is missing; fetch it with `flowloom models pull`", missing.display());
             return Err(StepError::new(Code::ModelFileMissing, message));
         }
         Ok(LocalEmbedder { model: model.to_owned(), tokenizer, weights, slot: Slot::default() })
@@ -57,8 +59,8 @@ impl LocalEmbedder {
                 }
                 model.embed(text).map(unit).map_err(failed)
             };
-            // Each text by itself: padding them to one length would cost more than one large product saves, and a vector
-            // would depend on the company its text was in.
+            // One text at a time: padding texts to one length would cost more than one large product saves, and an
+            // embedding would depend on the other texts of its batch.
             texts.par_iter().map(embed).collect()
         });
         work.await.map_err(|_| failed("it crashed".to_owned()))?

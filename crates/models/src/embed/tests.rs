@@ -1,4 +1,4 @@
-//! The model itself, skipped where it is not cached; who can be asked for vectors; and how a provider is asked.
+//! The model itself (skipped if it is not cached), which models can embed, and how a provider is called.
 
 use std::sync::Mutex;
 
@@ -31,7 +31,7 @@ async fn the_local_model_says_what_its_makers_say() {
     let all = texts(&["That is a happy person", "That is a happy dog", "Today is a sunny day", "", &long]);
     let vectors = embedder.embed(&all).await.unwrap();
     assert!(vectors.iter().all(|vector| vector.len() == 384 && (dot(vector, vector) - 1.0).abs() < 1e-4));
-    // The figures on the card of the model, whose example these sentences are.
+    // The similarities on the model's card, whose example these sentences are.
     let (dog, day) = (dot(&vectors[0], &vectors[1]), dot(&vectors[0], &vectors[2]));
     assert!((dog - 0.695).abs() < 0.002 && (day - 0.257).abs() < 0.002, "{dog} {day}");
     let alone = cached().unwrap().embed(&all[..1]).await.unwrap();
@@ -70,7 +70,7 @@ fn who_cannot_embed_is_refused_by_name() {
     assert_eq!(error.code, Code::ModelFailed, "{}", error.message);
 }
 
-/// Answers one request after the other with what `answer` makes of its body.
+/// Answers one request after another with the result of `answer` for its body.
 async fn serve(
     listener: TcpListener,
     bodies: Arc<Mutex<Vec<serde_json::Value>>>,
@@ -128,7 +128,7 @@ fn reply(status: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
 }
 
-/// The last first, as a server may: each text's vector has its length and a one.
+/// Returns the embeddings in reverse order, as a server may. Each consists of the length of its text and a one.
 fn backwards(body: &serde_json::Value) -> String {
     let inputs = body["input"].as_array().unwrap().iter().enumerate().rev();
     let data = inputs.map(|(index, text)| {

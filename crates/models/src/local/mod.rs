@@ -1,5 +1,5 @@
 //! Models that run in this process: `local:NAME` from the cache folder, `local:/path/to/file.gguf` from anywhere. Loads
-//! each file once and lets one call at a time use it; how a model computes is `engine`.
+//! each file once and lets one call at a time use it. The computation is in `engine`.
 
 mod engine;
 mod grammar;
@@ -23,14 +23,14 @@ use flowloom_runtime::effects::Context;
 use engine::{Engine, Silence, Spoken, Wish};
 use sampler::Sampler;
 
-/// Largest answer when the request does not say: a small model has said what it knows by then.
+/// Default maximum length of an answer, in tokens; longer answers of a small model add nothing.
 pub(crate) const DEFAULT_MAX_TOKENS: u64 = 512;
-/// Window of the default model.
+/// Context window of the default model, in tokens.
 const WINDOW: u64 = 8192;
-/// Nucleus for requests with a temperature but without `top_p`.
+/// Default of `top_p` for requests with a temperature.
 const DEFAULT_TOP_P: f64 = 0.95;
 
-/// A file's place, loaded on first use. The lock is held for a whole answer: two at once would only share the cores.
+/// A file's model, loaded on first use. The lock is held for a whole answer: two at once would only share the cores.
 type Slot = Arc<tokio::sync::Mutex<Option<Engine>>>;
 
 /// The models in memory.
@@ -46,12 +46,12 @@ impl Local {
         Local { folder, slots: Mutex::default(), windows: Mutex::default() }
     }
 
-    /// Where names are looked up.
+    /// The folder in which names are looked up.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The file of `local:NAME`; an error if there is none.
+    /// The file of `local:NAME`. Fails with `ModelFileMissing`.
     pub(crate) fn file(&self, name: &str) -> Result<PathBuf, StepError> {
         let is_path = name.contains(['/', '\\']) || name.ends_with(".gguf");
         let file = if is_path { PathBuf::from(name) } else { self.folder.join(format!("{name}.gguf")) };
@@ -59,13 +59,13 @@ impl Local {
             return Ok(file);
         }
         let advice = match name {
-            crate::pull::NAME => "; `flowloom models pull` fetches it",
+            crate::pull::NAME => "; fetch it with `flowloom models pull`",
             _ => "",
         };
-        Err(StepError::new(Code::ModelFileMissing, format!("there is no model file {}{advice}", file.display())))
+        Err(StepError::new(Code::ModelFileMissing, format!("the model file {} is missing{advice}", file.display())))
     }
 
-    /// Tokens that a prompt and its answer may have together, as the file says.
+    /// Context window of a model in tokens, read from its file.
     pub(crate) fn window(&self, name: &str) -> u64 {
         if name == crate::pull::NAME {
             return WINDOW;
@@ -75,7 +75,7 @@ impl Local {
         *windows.entry(file).or_insert_with_key(|file| Engine::window_of(file).unwrap_or(WINDOW))
     }
 
-    /// Asks a model.
+    /// Generates an answer.
     pub(crate) async fn generate(
         &self,
         name: &str,
@@ -96,7 +96,7 @@ impl Local {
             if engine.is_none() {
                 let load = Engine::load(&file);
                 *engine = Some(load.map_err(|why| {
-                    let message = format!("the model file {} cannot be used: {why}", file.display());
+                    let message = format!("cannot load the model file {}: {why}", file.display());
                     StepError::new(Code::ModelFailed, message)
                 })?);
             }
@@ -109,7 +109,7 @@ impl Local {
     }
 }
 
-/// Tells the thread to stop when nobody waits for the answer any more.
+/// Stops the working thread when the call is dropped.
 pub(crate) struct StopOnDrop(pub(crate) Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
@@ -125,7 +125,7 @@ fn answer(
     stop: &AtomicBool,
 ) -> Result<Generated, StepError> {
     let options = &request.options;
-    // Without a seed each attempt of each step draws its own numbers, the same ones after a crash.
+    // Without a seed, each attempt of each step has its own random numbers, and the same ones after a crash.
     let seed = options.seed.unwrap_or_else(|| hash(&context.key()));
     let wish = Wish {
         max_tokens: options.max_tokens.map_or(DEFAULT_MAX_TOKENS as usize, |most| most as usize),
@@ -164,7 +164,7 @@ fn generated(spoken: Spoken, tools: bool) -> Generated {
     Generated { text: (!text.is_empty()).then_some(text), tool_calls, usage }
 }
 
-/// Calls that a model wrote as `<tool_call>{…}</tool_call>`; what cannot be read stays text.
+/// Tool calls that a model wrote as `<tool_call>{…}</tool_call>`. Unreadable ones stay text.
 fn tool_calls(text: &str) -> Vec<ToolCall> {
     let written = text.split("<tool_call>").skip(1).map(|part| part.split("</tool_call>").next().unwrap_or_default());
     written
@@ -178,27 +178,27 @@ fn tool_calls(text: &str) -> Vec<ToolCall> {
         .collect()
 }
 
-/// FNV-1a.
+/// The 64-bit FNV-1a hash.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Figures of one call, for `examples/speed.rs`.
+/// Speed of one call, for `examples/speed.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Speed {
-    /// Milliseconds until the model was loaded.
+    /// Time to load the model, in milliseconds.
     pub load_ms: f64,
-    /// Tokens of the prompt.
+    /// Number of prompt tokens.
     pub prompt_tokens: usize,
     /// Prompt tokens per second.
     pub prompt_rate: f64,
-    /// Tokens of the answer.
+    /// Number of answer tokens.
     pub answer_tokens: usize,
     /// Answer tokens per second.
     pub answer_rate: f64,
 }
 
-/// Loads `file`, reads a prompt of about `words` words and answers with up to `max_tokens` tokens.
+/// Loads `file`, processes a prompt of about `words` words and generates up to `max_tokens` tokens.
 pub fn measure(file: &Path, words: usize, max_tokens: usize) -> Result<Speed, String> {
     let silent = |silence: Silence| format!("{silence:?}");
     let start = std::time::Instant::now();
