@@ -55,7 +55,7 @@ impl Remote {
             return Err(Failure::truncated("the connection was lost in the middle of the answer"));
         }
         let answer = serde_json::from_slice(&body)
-            .map_err(|error| Failure::new(Code::ModelFailed, format!("the answer cannot be read: {error}")))?;
+            .map_err(|error| Failure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
         vectors(answer, count)
     }
 }
