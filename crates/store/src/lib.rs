@@ -71,6 +71,15 @@ pub enum Durability {
 
 impl Durability {
     /// Parses a setting: `full`, `normal`, `off` or `memory`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_store::Durability;
+    ///
+    /// assert_eq!(Durability::parse("full"), Some(Durability::Full));
+    /// assert_eq!(Durability::parse("safe"), None);
+    /// ```
     pub fn parse(name: &str) -> Option<Durability> {
         match name {
             "full" => Some(Durability::Full),

@@ -30,6 +30,16 @@ pub struct HostPort {
 
 impl HostPort {
     /// Parses `host:port`, for example `127.0.0.1:9001`, `localhost:9001` or `[::1]:9001`. Fails with `ConfigInvalid`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_tools::HostPort;
+    ///
+    /// let entry = HostPort::parse("localhost:9001").unwrap();
+    /// assert_eq!(entry.to_string(), "localhost:9001");
+    /// assert!(HostPort::parse("localhost").is_err());
+    /// ```
     pub fn parse(text: &str) -> Result<HostPort, StepError> {
         let invalid = || {
             let message = format!("egress.allow: {text:?} is not host:port, for example \"127.0.0.1:9001\"");
