@@ -1,5 +1,5 @@
-//! Chats with a workflow of one step, beside its model asked directly: what is added to an answer and to its first word,
-//! and what many chats at the same time cost.
+//! Chats with a one-step workflow, compared with calling its model directly: added latency of an answer and of its
+//! first word, and the cost of many concurrent chats.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -14,13 +14,13 @@ use crate::measure::{Row, Sample, by_turns};
 use crate::serving::{Program, folder};
 use crate::talking_model::{self, TalkingModel, WORD};
 
-/// Calls of one repetition, one after another.
+/// Sequential calls per repetition.
 const CALLS: usize = 500;
 
-/// Chats whose first word is timed.
+/// Number of chats whose first word is timed.
 const WORDS: usize = 300;
 
-/// Chats at the same time.
+/// Number of concurrent chats.
 const CROWD: usize = 1000;
 
 fn asked(model: &str, stream: bool) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn config(model: &TalkingModel) -> String {
     format!("default_model = \"test:m\"\n[providers.test]\nbase_url = \"http://{}/v1\"\n", model.address)
 }
 
-/// The seconds that half of the calls take at most.
+/// Median duration of a call, in seconds.
 async fn middle(address: SocketAddr, model: &str) -> Result<f64, Failure> {
     let (mut connection, call) = (Connection::open(address).await?, asked(model, false));
     let mut times = Vec::with_capacity(CALLS);
@@ -51,7 +51,7 @@ async fn middle(address: SocketAddr, model: &str) -> Result<f64, Failure> {
     Ok(Sample::of(times).median)
 }
 
-/// A streamed chat under way.
+/// A streamed chat in progress.
 struct Chat {
     stream: TcpStream,
     heard: Vec<u8>,
@@ -63,11 +63,11 @@ impl Chat {
         Ok(Chat { stream, heard: Vec::new() })
     }
 
-    /// Reads until something was said.
+    /// Reads until `text` has been received.
     async fn hear(&mut self, text: &str) -> Result<(), Failure> {
         while !self.heard.windows(text.len()).any(|heard| heard == text.as_bytes()) {
             if self.stream.read_buf(&mut self.heard).await? == 0 {
-                return Err(format!("it ended without {text}: {}", String::from_utf8_lossy(&self.heard)).into());
+                return Err(format!("the stream ended without {text}: {}", String::from_utf8_lossy(&self.heard)).into());
             }
         }
         Ok(())
@@ -84,11 +84,11 @@ async fn added() -> Result<Row, Failure> {
     let server = Program::flowloom(folder.path(), "normal", &[])?;
     let (ours, floor) =
         by_turns(7, async || middle(server.address, "one").await, async || middle(model.address, "m").await).await?;
-    let row = Row::new("chats", "a chat with one step, beside its model: p50 added", CALLS);
+    let row = Row::new("chats", "chat with one step: p50 added to its model", CALLS);
     Ok(row.measured(ours, Some(floor), 1).at_most((ours.median - floor.median) * 1e3, 1.0, "ms"))
 }
 
-/// From when the model says its first word to when the client has it.
+/// Time from the model's first word until the client has it.
 async fn first_word() -> Result<Row, Failure> {
     let mut model = talking_model::start(true).await?;
     let folder = folder(&config(&model))?;
@@ -98,19 +98,19 @@ async fn first_word() -> Result<Row, Failure> {
         let mut chat = Chat::begin(server.address).await?;
         chat.hear(&format!("\"content\":\"{WORD}\"")).await?;
         let heard = Instant::now();
-        let said = model.said.recv().await.ok_or("the model is gone")?;
+        let said = model.said.recv().await.ok_or("the model has ended")?;
         times.push(heard.duration_since(said).as_secs_f64());
         chat.hear("[DONE]").await?;
     }
     let times = Sample::of(times);
-    Ok(Row::new("chats", "the first word after the model said it: p50", WORDS).measured(times, None, 1).at_most(
+    Ok(Row::new("chats", "first word, after the model sent it: p50", WORDS).measured(times, None, 1).at_most(
         times.median * 1e3,
         2.0,
         "ms",
     ))
 }
 
-/// Chats that all have their first word, and then their last.
+/// Chats that all receive their first word, and then their last.
 async fn crowd() -> Result<Row, Failure> {
     let model = talking_model::start(false).await?;
     let folder = folder(&config(&model))?;
@@ -128,5 +128,5 @@ async fn crowd() -> Result<Row, Failure> {
     for chat in &mut chats {
         chat.hear("[DONE]").await?;
     }
-    Ok(Row::new("chats", "streamed chats at the same time: memory", CROWD).at_most(more, 100.0, "MB more"))
+    Ok(Row::new("chats", "concurrent streamed chats: memory", CROWD).at_most(more, 100.0, "MB more"))
 }

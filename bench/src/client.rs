@@ -1,5 +1,5 @@
-//! A client for measuring servers: as many connections as are wished, each sending one prepared request after another.
-//! It does as little as a client can, so that what is measured is the server.
+//! A client for measuring servers: any number of connections, each sending one prepared request after another. It does
+//! as little as possible, so that the server is what is measured.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::Failure;
 
-/// A kept connection.
+/// A keep-alive connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -22,7 +22,7 @@ impl Connection {
         Ok(Connection { stream, buffer: Vec::with_capacity(4096) })
     }
 
-    /// Sends a request as it stands and reads its answer: the status and the body.
+    /// Sends a request as is and reads its response: the status and the body.
     pub(crate) async fn call(&mut self, request: &[u8]) -> Result<(u16, &[u8]), Failure> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -34,7 +34,7 @@ impl Connection {
             if head.is_none()
                 && let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n")
             {
-                length = content_length(&self.buffer[..end]).ok_or("an answer without a length")?;
+                length = content_length(&self.buffer[..end]).ok_or("the response has no Content-Length")?;
                 head = Some(end + 4);
             }
             if let Some(start) = head
@@ -46,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request whose answer does not end, and leaves it to be read.
+    /// Sends a request whose response does not end, and returns the stream.
     pub(crate) async fn begin(mut self, request: &[u8]) -> Result<TcpStream, Failure> {
         self.stream.write_all(request).await?;
         Ok(self.stream)
@@ -73,7 +73,7 @@ pub(crate) fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
     }
 }
 
-/// The seconds that `count` calls take over so many connections; each must be answered with 200.
+/// Duration in seconds of `count` calls over a number of connections. Every response must have status 200.
 pub(crate) async fn load(
     address: SocketAddr,
     request: &[u8],

@@ -1,4 +1,4 @@
-//! The workloads' definitions: small files of our formats, grown to any length here and compiled as a user's are.
+//! Definitions of the workloads: small files of our formats, repeated to any length and compiled like a user's.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,8 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("definitions")
 }
 
-/// Compiles `name`, its repeated step `n` times; of a text, all of it. The text that is compiled is left in `target/bench/` to look at.
+/// Compiles `name` with its repeated step `n` times; a text is repeated as a whole. The compiled text is written to
+/// `target/bench/` for inspection.
 pub(crate) fn load(name: &str, n: usize) -> Result<Definition, Failure> {
     let source = std::fs::read_to_string(folder().join(name))?;
     let text = match name.ends_with(".mdx") {
@@ -48,10 +49,10 @@ pub(crate) fn load(name: &str, n: usize) -> Result<Definition, Failure> {
     Ok(Definition { plan: Arc::new(plan), bundle: Hash::of(text.as_bytes()), text })
 }
 
-/// Repeats every step that says `@i`; `@i` becomes 1, 2, 3, … and `@p` the number before it.
+/// Repeats every step that contains `@i`: `@i` becomes 1, 2, 3, … and `@p` the number before it.
 fn grow(source: &str, n: usize) -> Result<String, Failure> {
     let mut definition: Value = serde_json::from_str(source)?;
-    let steps = definition.get_mut("steps").and_then(Value::as_array_mut).ok_or("a definition without steps")?;
+    let steps = definition.get_mut("steps").and_then(Value::as_array_mut).ok_or("the definition has no steps")?;
     let mut grown = Vec::new();
     for step in steps.drain(..) {
         let text = step.to_string();

@@ -14,7 +14,7 @@ use crate::measure::{Row, Sample, by_turns};
 use crate::workloads::{FAST, SLOW, linear, many_runs, one};
 use crate::{floor, world};
 
-/// A new folder on the disk of the build, since `/tmp` may be memory.
+/// A new folder on the disk of the build, because `/tmp` may be in memory.
 pub(crate) fn scratch() -> Result<TempDir, Failure> {
     let target = crate::target().join("bench");
     std::fs::create_dir_all(&target)?;
@@ -27,7 +27,7 @@ async fn stored(store: &Arc<Store>, definition: &Arc<Definition>) -> Result<f64,
     one(world::engine(store.clone()), definition).await
 }
 
-/// Every step stored: beside one insert and commit of a 200 byte row, and counted.
+/// Every step is stored: compared with one insert and commit of a 200 byte row, and counted.
 pub(crate) async fn w6() -> Result<Vec<Row>, Failure> {
     let n = 100;
     let definition = Arc::new(load("chain.steps.json", n)?);
@@ -53,7 +53,7 @@ pub(crate) async fn w6() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// A run of n steps has n + 1 boundaries (start, between, end); giving it up is one more commit that nobody waits for.
+/// A run of n steps has n + 1 boundaries (start, between, end). Releasing it is one more commit, which is not awaited.
 async fn count_commits(store: &Arc<Store>, definition: &Arc<Definition>, n: usize) -> Result<Row, Failure> {
     tokio::time::sleep(Duration::from_millis(200)).await;
     let before = store.commits();
@@ -63,7 +63,7 @@ async fn count_commits(store: &Arc<Store>, definition: &Arc<Definition>, n: usiz
     Ok(Row::new("W6", "commits of a FULL run", n).at_most(commits, (n + 2) as f64, "(steps + 2)"))
 }
 
-/// 1000 runs at the same time, every step on the disk.
+/// 1000 concurrent runs, every step on the disk.
 pub(crate) async fn w5_durable() -> Result<Vec<Row>, Failure> {
     let folder = scratch()?;
     let store = Store::open(folder.path(), Durability::Full)?;
@@ -76,7 +76,7 @@ pub(crate) async fn w5_durable() -> Result<Vec<Row>, Failure> {
     Ok(vec![row.at_least(1000.0 / ours.median, 2000.0, "runs/s")])
 }
 
-/// Messages of 1 KB on SQLite, and the size of what is left.
+/// Messages of 1 KB on SQLite, and the size of the database.
 pub(crate) async fn w8_durable() -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for n in [100, 1000] {
@@ -95,8 +95,8 @@ pub(crate) async fn w8_durable() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The database of one run after its last connection has gone, over the bytes that it was given to keep: the messages
-/// and, since a run keeps the definition it was started from, that.
+/// Size of the database of one run after its last connection is closed, relative to the bytes it has to store: the
+/// messages and, because a run stores its definition, the definition.
 async fn size(n: usize) -> Result<Vec<Row>, Failure> {
     let definition = Arc::new(load("messages.steps.json", n)?);
     let folder = scratch()?;
@@ -112,7 +112,7 @@ async fn size(n: usize) -> Result<Vec<Row>, Failure> {
     Ok(vec![whole, strict])
 }
 
-/// Cold start: the program runs one step in a data folder that an earlier run has made.
+/// Cold start: the program runs one step in a data folder that an earlier run has created.
 pub(crate) fn w7() -> Result<Vec<Row>, Failure> {
     let program = crate::target().join("release/flowloom");
     let folder = scratch()?;
@@ -133,17 +133,17 @@ pub(crate) fn w7() -> Result<Vec<Row>, Failure> {
     let peak = cold(&program, folder.path())?.1;
     rows.push(match peak {
         Some(peak) => Row::new("W7", "peak memory", 1).at_most(peak, 20.0, "MB"),
-        None => Row::new("W7", "peak memory: /usr/bin/time is not there", 1),
+        None => Row::new("W7", "peak memory: /usr/bin/time is missing", 1),
     });
     Ok(rows)
 }
 
-/// The seconds and the peak memory (MB) of one start.
+/// Duration in seconds and peak memory (MB) of one start.
 fn cold(program: &Path, data: &Path) -> Result<(f64, Option<f64>), Failure> {
     let command = |command: &mut Command| -> Result<std::process::Output, Failure> {
         let command = command.arg("run").arg(folder().join("one.steps.json")).arg("--data-dir").arg(data).arg("--json");
         let output = command.output()?;
-        // The placeholder of the program does nothing and succeeds; a run prints its result.
+        // The program's placeholder does nothing and succeeds; a run prints its result.
         let is_run = output.status.success() && !output.stdout.is_empty();
         if is_run { Ok(output) } else { Err("the program does not run".into()) }
     };

@@ -1,5 +1,5 @@
-//! The floor: what the machine charges for a workload's bare parts, without any engine. Each function gives the seconds
-//! of one repetition.
+//! The floor: the cost of a workload's bare operations on this machine, without an engine. Each function returns the
+//! seconds of one repetition.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -18,7 +18,7 @@ fn seconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64()
 }
 
-/// A chain of `n` boxed async steps that pass a JSON state on.
+/// A chain of `n` boxed async steps that pass on a JSON state.
 pub(crate) async fn chain(n: usize) -> f64 {
     let since = Instant::now();
     let step = |mut state: Value| -> Pin<Box<dyn Future<Output = Value> + Send>> {
@@ -37,7 +37,7 @@ pub(crate) async fn chain(n: usize) -> f64 {
     seconds(since)
 }
 
-/// `n` tasks at the same time.
+/// `n` concurrent tasks.
 pub(crate) async fn spawns(n: usize) -> f64 {
     let since = Instant::now();
     let tasks: Vec<_> = (0..n).map(|index| tokio::spawn(async move { black_box(index) })).collect();
@@ -47,7 +47,7 @@ pub(crate) async fn spawns(n: usize) -> f64 {
     seconds(since)
 }
 
-/// `n` tasks at the same time that each sleep `times` times, one after another.
+/// `n` concurrent tasks that each sleep `times` times, one after another.
 pub(crate) async fn sleeps(n: usize, times: usize, each: Duration) -> f64 {
     let since = Instant::now();
     let sleeper = move || async move {

@@ -1,4 +1,4 @@
-//! The largest texts that a Markdown workflow may be, made to keep a parser busy.
+//! Markdown workflows of the maximum size, built to keep a parser busy.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::measure::{Row, Sample};
 #[path = "../../crates/formats/tests/hostile/mod.rs"]
 mod texts;
 
-/// The slowest of them, compiled or refused.
+/// The slowest of them, whether it compiles or is rejected.
 pub(crate) fn compiled() -> Vec<Row> {
     let mut times = Vec::new();
     let mut slowest = (0.0, "");

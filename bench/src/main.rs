@@ -1,8 +1,9 @@
-//! Measures the engine on this machine, with the floor beside it: `cargo run --release -p bench [-- W1 W2 …]`.
+//! Measures the engine on this machine, together with the floor: `cargo run --release -p bench [-- W1 W2 …]`.
 //!
-//! Every workload runs in a process of its own, so that its peak memory is its own, and takes turns with its floor, so
-//! that both see the same minute of a noisy machine: read the ratios. What is measured is the public path: a definition
-//! is compiled, started and driven, its events go to one subscriber, and limits, budgets, timeouts and retries are on.
+//! Every workload runs in its own process, so that its peak memory is its own. It alternates with its floor, so that
+//! both experience the same minute of a noisy machine: the ratios are what counts. The public path is measured: a
+//! definition is compiled, started and driven, its events go to one subscriber, and limits, budgets, timeouts and
+//! retries are on.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod chats;
@@ -26,7 +27,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use measure::Row;
 
-/// Why something could not be measured.
+/// Error of a measurement.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const WORKLOADS: [&str; 17] = [
@@ -34,7 +35,7 @@ const WORKLOADS: [&str; 17] = [
     "sandbox", "search",
 ];
 
-/// Where a child process writes its rows.
+/// Flag of a child process, which prints its rows as JSON.
 const CHILD: &str = "--child";
 
 /// The build's folder.
@@ -62,10 +63,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures every chosen workload in a process of its own.
+/// Measures every selected workload in a process of its own.
 fn parent(chosen: &[String]) -> Result<ExitCode, Failure> {
     if let Some(unknown) = chosen.iter().find(|name| !WORKLOADS.contains(&name.as_str())) {
-        eprintln!("bench: there is no workload {unknown}; there are {}", WORKLOADS.join(", "));
+        eprintln!("bench: unknown workload {unknown}; the workloads are {}", WORKLOADS.join(", "));
         return Ok(ExitCode::from(2));
     }
     let mut rows: Vec<Row> = Vec::new();
@@ -118,7 +119,7 @@ fn child(workload: &str) -> Result<ExitCode, Failure> {
             "hostile" => Ok(hostile::compiled()),
             "sandbox" => sandbox::sandbox().await,
             "search" => search::search().await,
-            other => Err(format!("there is no workload {other}").into()),
+            other => Err(format!("unknown workload {other}").into()),
         }
     })?;
     println!("{}", serde_json::to_string(&rows)?);

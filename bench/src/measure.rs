@@ -1,4 +1,4 @@
-//! Repetitions and what is made of them.
+//! Repetitions and their statistics.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 
-/// Repetitions of something, in seconds.
+/// Durations of repetitions, in seconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) median: f64,
@@ -14,28 +14,28 @@ pub(crate) struct Sample {
     pub(crate) max: f64,
 }
 
-/// One line of the table.
+/// A row of the table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) workload: String,
     pub(crate) what: String,
     pub(crate) n: usize,
-    /// Seconds of one repetition.
+    /// Duration of one repetition of the engine.
     pub(crate) ours: Option<Sample>,
-    /// The same for the floor.
+    /// Duration of one repetition of the floor.
     pub(crate) floor: Option<Sample>,
-    /// What ours and the floor are divided by.
+    /// Number of units that the durations are divided by.
     pub(crate) units: usize,
-    /// The figure that the goal is about.
+    /// The value that the goal refers to.
     pub(crate) value: Option<f64>,
-    /// The goal in words.
+    /// Description of the goal.
     pub(crate) goal: String,
-    /// Whether it is met; `None` for lines without a goal, and for what could not be measured.
+    /// Whether the goal is met; `None` for rows without a goal or without a measurement.
     pub(crate) met: Option<bool>,
 }
 
 impl Sample {
-    /// The sample of some repetitions.
+    /// The statistics of some repetitions.
     pub(crate) fn of(mut seconds: Vec<f64>) -> Sample {
         seconds.sort_by(f64::total_cmp);
         let at = |index: usize| seconds.get(index).copied().unwrap_or(f64::NAN);
@@ -63,13 +63,13 @@ impl Row {
         self
     }
 
-    /// A figure without a goal.
+    /// Adds a value without a goal.
     pub(crate) fn says(mut self, value: f64) -> Row {
         self.value = Some(value);
         self
     }
 
-    /// A goal that is met while `value` is at most `bound`.
+    /// Adds a goal that is met if `value` is at most `bound`.
     pub(crate) fn at_most(mut self, value: f64, bound: f64, unit: &str) -> Row {
         self.value = Some(value);
         self.goal = format!("<= {bound} {unit}");
@@ -77,7 +77,7 @@ impl Row {
         self
     }
 
-    /// A goal that is met while `value` is at least `bound`.
+    /// Adds a goal that is met if `value` is at least `bound`.
     pub(crate) fn at_least(mut self, value: f64, bound: f64, unit: &str) -> Row {
         self.value = Some(value);
         self.goal = format!(">= {bound} {unit}");
@@ -85,19 +85,19 @@ impl Row {
         self
     }
 
-    /// Microseconds of one unit.
+    /// Duration of one unit in microseconds.
     pub(crate) fn per_unit(&self) -> f64 {
         self.ours.map_or(f64::NAN, |ours| ours.median / self.units as f64 * 1e6)
     }
 
-    /// How many times the floor it takes.
+    /// Ratio of the engine's duration to the floor's.
     pub(crate) fn ratio(&self) -> Option<f64> {
         Some(self.ours?.median / self.floor?.median)
     }
 }
 
-/// Runs `ours` and `floor` by turns, so that both see the same minute of the machine; the first turn warms up. Each
-/// gives the seconds of one repetition.
+/// Alternates between `ours` and `floor`, so that both experience the same minute of the machine; the first turn warms
+/// up. Each returns the seconds of one repetition.
 pub(crate) async fn by_turns(
     repetitions: usize,
     mut ours: impl AsyncFnMut() -> Result<f64, Failure>,
@@ -114,7 +114,7 @@ pub(crate) async fn by_turns(
     Ok((Sample::of(our_times), Sample::of(floor_times)))
 }
 
-/// The seconds that `work` takes on a task of its own: on the thread that blocks on the runtime, each wake costs 10 to
+/// Duration in seconds of `work` on a task of its own: on the thread that blocks on the runtime, each wake costs 10 to
 /// 25 µs.
 pub(crate) async fn on_a_task<T: Send + 'static>(
     work: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -131,7 +131,7 @@ pub(crate) async fn on_a_task<T: Send + 'static>(
     timed.await?
 }
 
-/// Most memory this process ever had, in MB.
+/// Peak memory of this process, in MB.
 pub(crate) fn peak_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

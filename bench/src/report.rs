@@ -48,7 +48,7 @@ fn cells(row: &Row) -> [String; 10] {
     ]
 }
 
-/// Three digits that count.
+/// Formats a number with three significant digits.
 fn short(number: f64) -> String {
     let digits = match number.abs() {
         size if size >= 100.0 => 0,

@@ -1,4 +1,4 @@
-//! Untrusted code: what a locked-down process costs.
+//! Untrusted code: the cost of a locked-down process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use flowloom_sandbox::{Sandbox, SandboxConfig};
 use crate::Failure;
 use crate::measure::{Row, Sample};
 
-/// Evaluations of one repetition.
+/// Evaluations per repetition.
 const EVALUATIONS: usize = 200;
 const REPETITIONS: usize = 21;
 
-/// An expression in a waiting worker, a block in a new interpreter, and one in an interpreter that waits.
+/// An expression in an idle worker, a block in a new interpreter, and one in an idle interpreter.
 pub(crate) async fn sandbox() -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let warm = Sandbox::new(config());
@@ -36,11 +36,11 @@ pub(crate) async fn sandbox() -> Result<Vec<Row>, Failure> {
     config.python.warm = 0;
     let cold = Sandbox::new(config);
     cold.available().await.python?;
-    // The first one waits since it was found out that it works.
+    // The first interpreter is idle, because it was started to check that Python works.
     block(&cold).await?;
     for (what, sandbox, pause, bound) in [
         ("block in a new interpreter", &cold, Duration::ZERO, 60.0),
-        ("block in an interpreter that waits", &warm, Duration::from_millis(200), 10.0),
+        ("block in an idle interpreter", &warm, Duration::from_millis(200), 10.0),
     ] {
         let mut times = Vec::new();
         for _ in 0..REPETITIONS {
@@ -79,7 +79,7 @@ async fn scripts(sandbox: &Sandbox) -> Result<Vec<f64>, Failure> {
     Ok(times)
 }
 
-/// The seconds of one block.
+/// Duration of one block, in seconds.
 async fn block(sandbox: &Sandbox) -> Result<f64, Failure> {
     let request = PythonRequest {
         source: "async def execute(inputs, context):\n    return {'n': math.floor(2.5)}\n".into(),
@@ -106,7 +106,7 @@ fn context() -> Context {
     }
 }
 
-/// Nobody listens, and nobody answers: these blocks ask for nothing.
+/// No effects: these blocks make no requests.
 struct Nobody;
 
 impl Deltas for Nobody {

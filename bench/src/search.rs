@@ -1,5 +1,5 @@
-//! Search for blocks: how often the right one is found and a wrong one taken, on the sets in `data/` that say what is wanted
-//! and what would do; and how long a search takes among ten thousand.
+//! Block search: how often the right block is found and a wrong one taken, on the data sets in `data/`, which list
+//! requests and the blocks that satisfy them; and how long a search takes among ten thousand blocks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use crate::measure::{Row, Sample};
 
 const BLOCKS: &str = include_str!("../data/blocks.txt");
 const QUERIES: &str = include_str!("../data/queries.txt");
-/// Blocks that are looked at for one that fits.
+/// Number of results that are considered.
 const LOOKED_AT: usize = 5;
-/// Blocks of the large registry, and the width of their vectors.
+/// Number of blocks of the large registry, and the width of their vectors.
 const MANY: usize = 10_000;
 const WIDTH: usize = 384;
-/// The model of vectors that mean nothing.
+/// Name of the model of random vectors.
 const RANDOM: &str = "bench:random";
 
-/// One line of the set of queries.
+/// A row of the data set of requests.
 struct Wanted {
     would_do: Vec<&'static str>,
     card: Card,
 }
 
-/// Quality with the local model, and time on both databases.
+/// Quality with the local model, and duration on both databases.
 pub(crate) async fn search() -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let models =
@@ -79,16 +79,16 @@ async fn quality(embedder: &dyn Embed) -> Result<Vec<Row>, Failure> {
     Ok(tally.rows())
 }
 
-/// How often what happened.
+/// Counts of outcomes.
 #[derive(Default)]
 struct Tally {
-    /// Queries that a block fits.
+    /// Requests that a block satisfies.
     fitted: usize,
     first: usize,
     among: usize,
     right: usize,
     wrong: usize,
-    /// Queries that none fits.
+    /// Requests that no block satisfies.
     unfitted: usize,
     taken: usize,
 }
@@ -133,7 +133,7 @@ async fn times(database: &str, settings: &Settings) -> Result<Row, Failure> {
     store.keep_embeddings(RANDOM, missing.into_iter().map(|one| (one.hash, vectors.next())).collect()).await?;
     let queries = wanted();
     let mut seconds = Vec::new();
-    // The first reads the vectors into memory.
+    // The first search loads the vectors into memory.
     for wanted in queries.iter().take(1).chain(&queries) {
         let (vector, words) = (vectors.next(), wanted.card.words());
         let since = Instant::now();
@@ -149,7 +149,7 @@ async fn times(database: &str, settings: &Settings) -> Result<Row, Failure> {
     Ok(row.measured(sample, None, 1).at_most(sample.median * 1e3, 10.0, "ms"))
 }
 
-/// Many blocks, each with words of two others and a number that no other has.
+/// Many blocks, each with words of two others and a unique number.
 fn many() -> Vec<Value> {
     let bases: Vec<Vec<&str>> = lines(BLOCKS).collect();
     let one = |n: usize| {
@@ -161,7 +161,7 @@ fn many() -> Vec<Value> {
     (0..MANY).map(one).collect()
 }
 
-/// Vectors in any direction, the same ones each time.
+/// Random vectors, the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -190,7 +190,7 @@ fn put(id: &str, block: &Value) -> Change {
     })
 }
 
-/// `id | how it runs | what it does | when to use it | inputs | outputs`
+/// `id | execution type | description | when to use it | inputs | outputs`
 fn block(fields: &[&str]) -> Value {
     let text = |field: usize| Value::from(fields[field]);
     Value::map([
@@ -203,7 +203,7 @@ fn block(fields: &[&str]) -> Value {
     ])
 }
 
-/// `kind | blocks that would do | suggested id | how it runs | what it does | inputs | outputs`
+/// `kind | satisfying blocks | suggested id | execution type | description | inputs | outputs`
 fn wanted() -> Vec<Wanted> {
     let one = |fields: Vec<&'static str>| {
         let text = |field: usize| Value::from(fields[field]);

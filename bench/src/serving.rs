@@ -1,4 +1,4 @@
-//! The server: runs over HTTP beside bare axum, and what waiting runs and followers cost.
+//! The server: runs over HTTP compared with plain axum, and the cost of waiting runs and subscribers.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -16,16 +16,16 @@ use crate::durable::scratch;
 use crate::measure::{Row, by_turns};
 use crate::{Failure, slow_model};
 
-/// Connections of the load.
+/// Number of connections of the load.
 const CALLERS: usize = 16;
 
-/// Calls of one repetition.
+/// Calls per repetition.
 const CALLS: usize = 16_000;
 
-/// Runs that wait for a model.
+/// Number of runs that wait for a model.
 const WAITING: usize = 10_000;
 
-/// Clients that follow a run.
+/// Number of clients that subscribe to a run.
 const FOLLOWERS: usize = 1000;
 
 /// A definition of one step, answered by a script.
@@ -36,12 +36,12 @@ const ONE: &str = r#"{"id": "one", "name": "one", "description": "d", "steps": [
 pub(crate) struct Program {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// How long it took until it listened.
+    /// Time until it listened, in seconds.
     ready: f64,
 }
 
 impl Program {
-    /// Starts a command that says on stderr where it listens.
+    /// Starts a command that prints its address on stderr.
     fn start(command: &mut Command) -> Result<Program, Failure> {
         let since = Instant::now();
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
@@ -57,12 +57,12 @@ impl Program {
             }
         };
         let ready = since.elapsed().as_secs_f64();
-        // What it says later needs a reader, or it would stop at a full pipe.
+        // Later output must be read, or the program would block on a full pipe.
         std::thread::spawn(move || said.lines().for_each(drop));
         Ok(Program { child, address, ready })
     }
 
-    /// `flowloom serve` in a folder that has its configuration and definitions.
+    /// `flowloom serve` in a folder that contains its configuration and definitions.
     pub(crate) fn flowloom(folder: &Path, durability: &str, arguments: &[&str]) -> Result<Program, Failure> {
         let mut command = Command::new(crate::target().join("release/flowloom"));
         command.args(["serve", ".", "--bind", "127.0.0.1:0"]).args(arguments).current_dir(folder);
@@ -70,12 +70,12 @@ impl Program {
         Program::start(&mut command)
     }
 
-    /// Bare axum: takes the same JSON and gives the same JSON back.
+    /// Plain axum, which echoes JSON.
     fn axum() -> Result<Program, Failure> {
         Program::start(Command::new(std::env::current_exe()?).arg(AXUM))
     }
 
-    /// A field of `/proc/PID/status` in MB.
+    /// A field of `/proc/PID/status`, in MB.
     pub(crate) fn memory(&self, field: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -91,10 +91,10 @@ impl Drop for Program {
     }
 }
 
-/// The flag that makes this program the bare server.
+/// The flag that makes this program the plain axum server.
 pub(crate) const AXUM: &str = "--axum";
 
-/// The floor: a server that gives back the JSON it takes.
+/// The floor: a server that echoes JSON.
 pub(crate) async fn bare() -> Result<(), Failure> {
     let router = axum::Router::new().route("/api/v1/runs", post(async |Json(body): Json<Value>| Json(body)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -102,7 +102,7 @@ pub(crate) async fn bare() -> Result<(), Failure> {
     Ok(axum::serve(listener, router).await?)
 }
 
-/// A folder with a configuration and the definition of one step.
+/// A folder with a configuration and the one-step definition.
 pub(crate) fn folder(config: &str) -> Result<TempDir, Failure> {
     let folder = scratch()?;
     std::fs::write(folder.path().join("flowloom.toml"), config)?;
@@ -110,7 +110,8 @@ pub(crate) fn folder(config: &str) -> Result<TempDir, Failure> {
     Ok(folder)
 }
 
-/// One-step runs, started, finished and answered, beside bare axum that echoes 1 KB of JSON: an answer has 0.6 KB.
+/// One-step runs, started, finished and answered, compared with plain axum that echoes 1 KB of JSON (an answer has 0.6
+/// KB).
 pub(crate) async fn http() -> Result<Vec<Row>, Failure> {
     let path = "/api/v1/runs?wait=10";
     let call = request("POST", path, &json!({"workflow": "one", "inputs": "hi"}).to_string());
@@ -132,7 +133,7 @@ pub(crate) async fn http() -> Result<Vec<Row>, Failure> {
         let database = database.map(|url| format!("database = \"{url}\"\n")).unwrap_or_default();
         let folder = folder(&format!("default_model = \"scripted:echo\"\n{database}"))?;
         let (ours, bare) = (Program::flowloom(folder.path(), durability, &[])?, Program::axum()?);
-        // A server that has run for a while: it keeps as many ended runs as it may, and has room for them.
+        // Reach the steady state: the server retains as many finished runs as it may, and has allocated room for them.
         load(ours.address, &call, CALLERS, CALLS).await?;
         load(bare.address, &echo, CALLERS, CALLS).await?;
         let (ours, floor) = by_turns(
@@ -158,7 +159,7 @@ pub(crate) async fn http() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// What runs that wait for a model cost, and what those who follow one cost.
+/// Memory of runs that wait for a model, and of subscribers of a run.
 pub(crate) async fn crowds() -> Result<Vec<Row>, Failure> {
     let model = slow_model::start().await?;
     let config = format!("default_model = \"slow:m\"\n[providers.slow]\nbase_url = \"http://{}/v1\"\n", model.address);
@@ -177,7 +178,7 @@ pub(crate) async fn crowds() -> Result<Vec<Row>, Failure> {
         let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut some).await?;
         followers.push(stream);
     }
-    let followed = Row::new("crowds", "followers, each on a connection: memory", FOLLOWERS);
+    let followed = Row::new("crowds", "subscribers, each on a connection: memory", FOLLOWERS);
     let mut rows = vec![followed.at_most(server.memory("VmRSS") - before, 100.0, "MB more")];
     drop(followers);
     for _ in 1..WAITING {
@@ -196,7 +197,7 @@ fn started((status, body): (u16, &[u8])) -> Result<String, Failure> {
     Ok(id.ok_or_else(|| format!("status {status}: {run}"))?.to_owned())
 }
 
-/// How long a server takes to listen on a database of ten thousand runs.
+/// Time until a server listens on a database of ten thousand runs.
 async fn ready() -> Result<Row, Failure> {
     let folder = folder("default_model = \"scripted:echo\"\n")?;
     let call = request("POST", "/api/v1/runs?wait=10", &json!({"workflow": "one", "inputs": "hi"}).to_string());
@@ -208,5 +209,9 @@ async fn ready() -> Result<Row, Failure> {
         times.push(Program::flowloom(folder.path(), "normal", &[])?.ready * 1e3);
     }
     times.sort_by(f64::total_cmp);
-    Ok(Row::new("crowds", "ready on a database of so many runs", WAITING).at_most(times[times.len() / 2], 100.0, "ms"))
+    Ok(Row::new("crowds", "ready on a database with that many runs", WAITING).at_most(
+        times[times.len() / 2],
+        100.0,
+        "ms",
+    ))
 }

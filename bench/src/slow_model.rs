@@ -1,4 +1,4 @@
-//! A model that never answers: it takes requests and counts them.
+//! A model that never answers: it accepts requests and counts them.
 
 use std::net::SocketAddr;
 
@@ -29,9 +29,9 @@ async fn ask(State(counted): State<watch::Sender<usize>>, _body: axum::body::Byt
 }
 
 impl SlowModel {
-    /// Ready when it was asked so many times.
+    /// Waits until the model has received a number of requests.
     pub(crate) async fn asked(&self, times: usize) {
-        // An error says that the server is gone, which the caller sees soon enough.
+        // An error means that the server has ended, which the caller notices soon enough.
         let _ = self.count.clone().wait_for(|count| *count >= times).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A model that says its first word at once, and the rest when it is let.
+//! A model that sends its first word at once, and the rest on demand.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,15 +15,15 @@ use tokio::sync::{mpsc, watch};
 
 use crate::Failure;
 
-/// Its first word.
+/// The first word.
 pub(crate) const WORD: &str = "Hello";
 
 /// The model's server, in this process.
 pub(crate) struct TalkingModel {
     pub(crate) address: SocketAddr,
-    /// When each first word was said.
+    /// Times at which first words were sent.
     pub(crate) said: mpsc::UnboundedReceiver<Instant>,
-    /// Whether the rest may be said.
+    /// Whether the rest may be sent.
     pub(crate) may_end: watch::Sender<bool>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) async fn start(may_end: bool) -> Result<TalkingModel, Failure> {
     let router = axum::Router::new().fallback(ask).with_state(Told { said, may_end });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    // Words are small, and each should leave at once.
+    // Words are small, and each should be sent at once.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(TalkingModel { address, said: heard, may_end: end })
@@ -66,12 +66,12 @@ async fn ask(State(told): State<Told>, Json(body): Json<Value>) -> Response {
         Event::default().data("[DONE]"),
     ];
     let first = stream::once(async move {
-        // Nobody may want to know.
+        // The receiver may be gone.
         let _ = said.send(Instant::now());
         first
     });
     let rest = stream::once(async move {
-        // An error says that the bench is over.
+        // An error means that the benchmark has ended.
         let _ = may_end.wait_for(|may| *may).await;
         stream::iter(rest)
     });

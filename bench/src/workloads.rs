@@ -1,4 +1,4 @@
-//! The workloads in memory. Each gives its lines of the table.
+//! The workloads in memory. Each returns its rows of the table.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn in_memory() -> Engine {
 /// One timed run of a definition.
 pub(crate) async fn one(engine: Engine, definition: &Arc<Definition>) -> Result<f64, Failure> {
     let definition = definition.clone();
-    // The engine and its journal are given back where they were used, after the time is taken.
+    // The engine and its journal are dropped on their own task, after the time is taken.
     on_a_task(async move { Ok((world::run(&engine, &definition).await?, engine)) }).await
 }
 
@@ -73,7 +73,8 @@ pub(crate) async fn w2() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The two steps of a chain as nodes that lead to each other until the counter is 1000. No format makes machines yet.
+/// The two steps of a chain as nodes that lead to each other until the counter is 1000. No format compiles to such a
+/// machine yet.
 fn machine(chain: Definition) -> Result<Definition, Failure> {
     let mut plan: Plan = (*chain.plan).clone();
     let Kind::Sequence(nodes) = std::mem::replace(&mut plan.root.kind, Kind::Sequence(Vec::new())) else {
@@ -87,7 +88,7 @@ fn machine(chain: Definition) -> Result<Definition, Failure> {
     Ok(Definition { plan: Arc::new(plan), ..chain })
 }
 
-/// One step, 1000 at the same time, one that collects.
+/// One step, then 1000 concurrent ones, then one that collects.
 pub(crate) async fn w3() -> Result<Vec<Row>, Failure> {
     let definition = Arc::new(load("fan.steps.json", 1000)?);
     let (ours, floor) = by_turns(
@@ -100,7 +101,7 @@ pub(crate) async fn w3() -> Result<Vec<Row>, Failure> {
     Ok(vec![row.at_most(ours.median * 1e3, 1.5, "ms")])
 }
 
-/// The same with 50 ms of waiting in each.
+/// The same with a wait of 50 ms in each.
 pub(crate) async fn w4() -> Result<Vec<Row>, Failure> {
     let definition = Arc::new(load("waiting-fan.steps.json", 1000)?);
     let (ours, floor) = by_turns(
@@ -113,7 +114,7 @@ pub(crate) async fn w4() -> Result<Vec<Row>, Failure> {
     Ok(vec![row.at_most(ours.median * 1e3, 55.0, "ms")])
 }
 
-/// 1000 runs at the same time, ten steps of 20 ms each; `engine` gives a fresh one for each repetition.
+/// 1000 concurrent runs with ten steps of 20 ms each; `engine` returns a fresh one for each repetition.
 pub(crate) async fn many_runs(
     engine: impl Fn(&Definition) -> Result<Engine, Failure>,
 ) -> Result<(Sample, Sample), Failure> {
@@ -162,7 +163,7 @@ pub(crate) async fn w8_in_memory() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Actions of one phase, each with all that was said before as its context.
+/// Actions of one phase, each with all earlier messages as its context.
 pub(crate) async fn m1000() -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for n in [100, 1000] {
@@ -175,7 +176,7 @@ pub(crate) async fn m1000() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// A flow whose blocks each read the answer of the one before.
+/// A flow whose blocks each read the answer of the previous one.
 pub(crate) async fn f1000() -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for n in [100, 1000] {
@@ -189,7 +190,7 @@ pub(crate) async fn f1000() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Adds the line that compares the time of 1000 (the last line) with that of 100 (the one before).
+/// Adds the row that compares the duration of 1000 (the last row) with that of 100 (the row before).
 pub(crate) fn linear(rows: &mut Vec<Row>) {
     if let [.., Row { ours: Some(small), .. }, Row { ours: Some(large), workload, .. }] = rows.as_slice() {
         let row = Row::new(workload, "linear: t(1000) / t(100)", 1000);

@@ -1,5 +1,4 @@
-//! What the workloads touch: the command line's own effects, with a few native functions and a model that answers at
-//! once.
+//! Effects of the workloads: those of the command line, with a few native functions and a model that answers at once.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use crate::definitions::Definition;
 /// The native functions.
 pub(crate) const FUNCTIONS: [&str; 4] = ["bench::add", "bench::count", "bench::sleep", "bench::message"];
 
-/// Bytes of one message.
+/// Size of a message in bytes.
 pub(crate) const MESSAGE: usize = 1024;
 
 /// An engine as the command line builds it.
@@ -48,13 +47,13 @@ pub(crate) fn engine(journal: Arc<dyn Journal>) -> Engine {
     Engine::new(effects, journal)
 }
 
-/// The default bounds, with every budget on.
+/// The default limits, with every budget on.
 fn limits() -> Limits {
     Limits { time_ms: Some(600_000), tokens: Some(1 << 40), micro_usd: Some(1 << 40), ..Limits::default() }
 }
 
-/// One run to its end, its events drained by one subscriber on a task of its own; also the signals that were heard or
-/// missed.
+/// Runs a definition to its end, its events drained by one subscriber on a task of its own. Also returns the number of
+/// updates that were received or missed.
 pub(crate) async fn run(engine: &Engine, definition: &Definition) -> Result<(Outcome, u64), Failure> {
     let start = Start {
         plan: definition.plan.clone(),
@@ -105,7 +104,7 @@ impl NativeFunction for Add {
     }
 }
 
-/// How many results there are to collect.
+/// Counts the results to collect.
 struct Count;
 
 impl NativeFunction for Count {
@@ -121,7 +120,7 @@ impl NativeFunction for Count {
     }
 }
 
-/// Waits for as many milliseconds as the prompt says, as a model would let us wait.
+/// Waits for the number of milliseconds in the prompt, as for a model.
 struct Sleep;
 
 impl NativeFunction for Sleep {
@@ -140,7 +139,7 @@ impl NativeFunction for Sleep {
     }
 }
 
-/// A message of [`MESSAGE`] bytes that no other step gives.
+/// Returns a message of [`MESSAGE`] bytes that no other step returns.
 struct Message {
     text: String,
 }
@@ -157,7 +156,7 @@ impl NativeFunction for Message {
     }
 }
 
-/// A model that answers at once and always the same.
+/// A model that answers at once, always with the same text.
 struct Instant;
 
 impl Model for Instant {

@@ -16,7 +16,7 @@ fn a_backup_is_written_beside_a_server_and_restored() {
     let file = file.to_str().expect("text");
     assert_eq!(exit(&place.run(&["backup", file])), 0);
     let again = place.run(&["backup", file]);
-    assert!(stderr(&again).contains("overwrites nothing"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("does not overwrite files"), "{}", stderr(&again));
     let lost = start();
     let in_use = place.run(&["restore", file, "--replace"]);
     assert!(stderr(&in_use).contains("is in use"), "{}", stderr(&in_use));
@@ -33,7 +33,7 @@ fn a_backup_is_written_beside_a_server_and_restored() {
 
     place.write("odd.db", "this is no database");
     let odd = place.run(&["restore", place.path("odd.db").to_str().expect("text"), "--replace"]);
-    assert!(stderr(&odd).contains("no database"), "{}", stderr(&odd));
+    assert!(stderr(&odd).contains("not a SQLite database"), "{}", stderr(&odd));
     assert_eq!(exit(&shown(&kept)), 0, "what was there stays");
 }
 

@@ -139,7 +139,7 @@ fn the_doctor_starts_each_server() {
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let row = |name: &str| told.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
     assert!(row("mcp calc").contains("started; tools: add, echo"), "{told}");
-    assert!(row("mcp lost").contains("no-such-program-here cannot be started"), "{told}");
+    assert!(row("mcp lost").contains("cannot start no-such-program-here"), "{told}");
     assert_eq!(exit(&output), 1);
 }
 

@@ -1,4 +1,5 @@
-//! Prints how fast a local model is on this machine: `cargo run --release -p flowloom-models-local --example speed [FILE]`.
+//! Measures the speed of a local model on this machine: `cargo run --release -p flowloom-models-local --example speed
+//! [FILE]`.
 #![allow(clippy::print_stdout)]
 
 use flowloom_models::{ProcessEnvironment, cache_dir};

@@ -1,24 +1,25 @@
-//! Whether this processor can run the code that was compiled for it. Candle chooses its SIMD code at compile time.
+//! Checks that this processor supports the instructions the program was compiled for. Candle selects its SIMD code at
+//! compile time.
 
-/// An error if the program was compiled for a better processor than this one: it would die on the first unknown
-/// instruction. To be called first thing.
+/// Fails if the program was compiled for instructions that this processor lacks; it would crash at the first of them.
+/// Call it first in `main`.
 pub fn check_processor() -> Result<(), String> {
     let missing = missing_features();
     if missing.is_empty() {
         return Ok(());
     }
     Err(format!(
-        "this program was built for processors with {}, which this one lacks; build it here (cargo build --release), or \
-         portably: RUSTFLAGS=\"-C target-cpu=x86-64-v2\" cargo build --release",
+        "this program was built for processors with {}, which this one lacks; build it on this machine (cargo build \
+         --release), or portably: RUSTFLAGS=\"-C target-cpu=x86-64-v2\" cargo build --release",
         missing.join(", ")
     ))
 }
 
-/// Advice if the program was compiled without instructions that this processor has and the local model gains from.
+/// A hint if the program was compiled without instructions that this processor has and that speed up the local model.
 pub fn processor_hint() -> Option<String> {
     (has_avx2() && !cfg!(target_feature = "avx2")).then(|| {
-        "this program was built without AVX2, so the local model is much slower than it could be here; build it \
-         with RUSTFLAGS=\"-C target-cpu=native\" or \"-C target-cpu=x86-64-v3\""
+        "this program was built without AVX2, so the local model is much slower than it could be; build it with \
+        RUSTFLAGS=\"-C target-cpu=native\" or \"-C target-cpu=x86-64-v3\""
             .to_owned()
     })
 }

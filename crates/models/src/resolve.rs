@@ -1,4 +1,4 @@
-//! Which model answers a step: aliases, defaults, and whether the provider can be used at all. Sends nothing.
+//! Selects the model of a step: aliases, defaults, and whether the provider can be used. Sends nothing.
 
 use flowloom_core::{Code, StepError};
 
@@ -10,7 +10,7 @@ use crate::settings::{Environment, ModelSettings};
 /// Providers that are not reached over the network.
 const OWN: [&str; 2] = ["local", "scripted"];
 
-/// The choice for a step that names `named`, as `provider:model`; not yet checked for being usable.
+/// The model for a step that names `named`, as `provider:model`; whether it is usable is not checked yet.
 pub(crate) fn choose(settings: &ModelSettings, local: &Local, named: Option<&str>) -> Result<String, StepError> {
     let named = named.map(str::trim).filter(|name| !name.is_empty());
     let wanted = named.or(settings.default.as_deref()).map(str::trim).filter(|name| !name.is_empty());
@@ -23,13 +23,13 @@ pub(crate) fn choose(settings: &ModelSettings, local: &Local, named: Option<&str
         None => Err(StepError::new(
             Code::ModelNone,
             "no model was chosen: name one with --model provider:model, set default_model in flowloom.toml, or fetch \
-             the small local one with `flowloom models pull`",
+            the small local one with `flowloom models pull`",
         )),
     }
 }
 
-/// The target of the alias for `wanted`: its exact text counts before the same model written otherwise, that before `*`;
-/// of several the last one.
+/// The target of the alias for `wanted`. Its exact text takes precedence over the same model written differently, and
+/// that over `*`; of several aliases with one name, the last one counts.
 fn alias<'a>(settings: &'a ModelSettings, wanted: Option<&str>) -> Option<&'a str> {
     let find = |fits: &dyn Fn(&str) -> bool| {
         let found = settings.aliases.iter().rev().find(|(name, _)| fits(name.trim()));
@@ -43,20 +43,20 @@ fn alias<'a>(settings: &'a ModelSettings, wanted: Option<&str>) -> Option<&'a st
     exact.or_else(same).or_else(|| find(&|name| name == "*"))
 }
 
-/// `provider:model` for a name with or without its provider.
+/// `provider:model` for a name with or without a provider. Fails with `ModelUnknown`.
 pub(crate) fn complete(settings: &ModelSettings, name: &str) -> Result<String, StepError> {
     if let Some((provider, model)) = name.split_once(':') {
         if is_known(settings, provider) {
             return match (provider, model.trim()) {
                 ("scripted", model) => Ok(format!("scripted:{model}")),
-                (_, "") => Err(unknown(format!("`{name}` names no model: write {provider}:MODEL"))),
+                (_, "") => Err(unknown(format!("`{name}` names no model; write {provider}:MODEL"))),
                 (_, model) => Ok(format!("{provider}:{model}")),
             };
         }
-        // `llama3:8b` is how Ollama writes a model with its size.
+        // Ollama writes a model with its size as `llama3:8b`.
         let guess =
             closest(settings, provider).map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:{model}"));
-        return Err(unknown(format!("the model provider `{provider}` is not known; did you mean `{guess}`?")));
+        return Err(unknown(format!("unknown model provider `{provider}`; did you mean `{guess}`?")));
     }
     match catalog::family(name) {
         Some(provider) => Ok(format!("{provider}:{name}")),
@@ -65,7 +65,7 @@ pub(crate) fn complete(settings: &ModelSettings, name: &str) -> Result<String, S
                 Some((provider, model)) if is_known(settings, provider) => format!("{provider}:{model}"),
                 _ => closest(settings, name).map_or_else(|| format!("ollama:{name}"), |near| format!("{near}:MODEL")),
             };
-            Err(unknown(format!("the model `{name}` is not known without its provider; did you mean `{guess}`?")))
+            Err(unknown(format!("cannot tell the provider of the model `{name}`; did you mean `{guess}`?")))
         }
     }
 }
@@ -83,9 +83,9 @@ fn is_known(settings: &ModelSettings, provider: &str) -> bool {
     names(settings).any(|name| name == provider)
 }
 
-/// The known provider that `word` is most likely a slip of.
+/// The known provider that `word` is most likely a misspelling of.
 fn closest<'a>(settings: &'a ModelSettings, word: &str) -> Option<&'a str> {
-    // A size or version at the end marks a model, not a provider.
+    // A size or version at the end indicates a model, not a provider.
     if word.ends_with(|last: char| last.is_ascii_digit()) {
         return None;
     }
@@ -97,7 +97,7 @@ fn closest<'a>(settings: &'a ModelSettings, word: &str) -> Option<&'a str> {
         .map(|(_, n)| n)
 }
 
-/// Edit distance.
+/// The Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -113,15 +113,15 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Address, key and protocol of a provider over the network; the error says what is missing.
+/// Address, key and protocol of a provider over the network. Fails with `ModelUnknown`, `ModelKeyMissing` or
+/// `ConfigInvalid`.
 pub(crate) fn target(
     settings: &ModelSettings,
     environment: &dyn Environment,
     provider: &str,
     model: &str,
 ) -> Result<Target, StepError> {
-    let provider =
-        find(settings, provider).ok_or_else(|| unknown(format!("the model provider `{provider}` is not known")))?;
+    let provider = find(settings, provider).ok_or_else(|| unknown(format!("unknown model provider `{provider}`")))?;
     let configured = provider.base_env.iter().find_map(|name| environment.var(name));
     let base_url = base_url(&provider, configured.as_deref().unwrap_or(&provider.base_url))?;
     let key = provider.key_env.as_ref().and_then(|name| environment.var(name)).map(|key| key.trim().to_owned());
@@ -136,7 +136,7 @@ pub(crate) fn target(
     Ok(Target { provider: provider.name, protocol: provider.protocol, base_url, key, model: model.to_owned() })
 }
 
-/// A configured provider counts before a known one of the same name, which lends it its protocol.
+/// A configured provider takes precedence over a known one of the same name, whose protocol it inherits.
 fn find(settings: &ModelSettings, name: &str) -> Option<Provider> {
     let known = catalog::providers().iter().find(|provider| provider.name == name);
     let Some(own) = settings.providers.iter().rev().find(|provider| provider.name == name) else {
@@ -151,7 +151,7 @@ fn find(settings: &ModelSettings, name: &str) -> Option<Provider> {
     })
 }
 
-/// The address without its final slash, completed the way the provider's own tools do it.
+/// The address without a trailing slash, completed as the provider's own tools do it.
 fn base_url(provider: &Provider, text: &str) -> Result<String, StepError> {
     let mut text = text.trim().trim_end_matches('/').to_owned();
     if provider.name == "ollama" {
@@ -161,14 +161,14 @@ fn base_url(provider: &Provider, text: &str) -> Result<String, StepError> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", &text));
         let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
         let host = if host.contains(':') || scheme == "https" { host.to_owned() } else { format!("{host}:11434") };
-        // The address that a server listens on everywhere is not one to connect to.
+        // A server may listen on all addresses, but clients cannot connect to this one.
         let host = host.replacen("0.0.0.0:", "127.0.0.1:", 1);
         let path = if path.is_empty() { "v1" } else { path };
         text = format!("{scheme}://{host}/{path}");
     }
     let url = reqwest::Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let Some(url) = url else {
-        let message = format!("the address of {} is not an http or https address", provider.name);
+        let message = format!("the base URL of {} is not an http or https URL", provider.name);
         return Err(StepError::new(Code::ConfigInvalid, message));
     };
     if provider.protocol == Protocol::Anthropic && url.path() == "/" {

@@ -1,4 +1,4 @@
-//! Which model answers a step: one table of settings, names and outcomes.
+//! Model selection: a table of settings, names and results.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn resolve(default: Option<&str>, aliases: &[(&str, &str)], named: Option<&str>)
     Models::new(settings(default, aliases), environment(KEYS)).resolve(named)
 }
 
-/// Default, aliases, what the step names, and the choice.
+/// Default, aliases, the name in the step, and the selected model.
 type Row = (Option<&'static str>, &'static [(&'static str, &'static str)], Option<&'static str>, &'static str);
 
 #[test]
@@ -53,7 +53,7 @@ fn names_defaults_and_aliases() {
         (None, &[("*", "ollama:all")], Some("nothing anyone knows"), "ollama:all"),
         (None, &[("*", "ollama:all")], None, "ollama:all"),
         (None, &[("fast", "ollama:a"), ("*", "ollama:all")], Some("fast"), "ollama:a"),
-        // An alias is applied once: no circles.
+        // An alias is applied once, so there are no cycles.
         (
             None,
             &[("gpt-4o", "claude-haiku-4-5"), ("claude-haiku-4-5", "gpt-4o")],

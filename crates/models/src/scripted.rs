@@ -1,9 +1,9 @@
 //! Answers from a file instead of a model, for tests: `scripted:PATH` and `scripted:echo`. The file is a JSON list of
-//! answers, used in the order of calls; or `{"match": [{"contains": "…", "answer": …}], "default": …}`, which has no
-//! memory and so answers the same after a restart.
+//! answers, used in the order of calls; or `{"match": [{"contains": "…", "answer": …}], "default": …}`, which is
+//! stateless and so answers the same after a restart.
 //!
-//! An answer is a string (its text), `null` (no text), `{"json": …}`, `{"error": "…"}` or
-//! `{"text": …, "tool_calls": [{"name": …, "arguments": …}]}`.
+//! An answer is a string (its text), `null` (no text), `{"json": …}`, `{"error": "…"}` or `{"text": …, "tool_calls":
+//! [{"name": …, "arguments": …}]}`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,14 +13,15 @@ use flowloom_core::request::{GenerateRequest, Generated, Role, ToolCall, Usage};
 use flowloom_core::{Code, StepError, Value, json};
 use flowloom_runtime::effects::Context;
 
-/// How many answers of each list have been used.
+/// Number of answers of each list that have been used.
 #[derive(Default)]
 pub(crate) struct Scripted {
     used: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Scripted {
-    /// Answers from the file `path`, or with the last user message if that is `echo`.
+    /// Answers from the file `path`, or with the last user message if `path` is `echo`. Fails with `ScriptExhausted` if
+    /// there is no answer.
     pub(crate) fn generate(
         &self,
         path: &str,
@@ -72,7 +73,7 @@ impl Scripted {
     }
 }
 
-/// Reads a script; also used to see early that it can be read.
+/// Reads and checks a script. Fails with `ModelFailed`.
 pub(crate) fn load(path: &Path) -> Result<Value, StepError> {
     let failed = |why: String| StepError::new(Code::ModelFailed, format!("the script {} {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;

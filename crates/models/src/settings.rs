@@ -1,4 +1,4 @@
-//! What a person configures about models, and the environment it is read from. Reads no file and chooses no model.
+//! Configuration of models, and the environment variables they use.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,21 +6,22 @@ use std::time::Duration;
 /// Configuration of [`crate::Models`].
 #[derive(Clone, Debug)]
 pub struct ModelSettings {
-    /// The model of steps that name none: `--model p:m`, else `default_model`.
+    /// The model of steps that name none: `--model p:m`, otherwise `default_model`.
     pub default: Option<String>,
-    /// `named=target`; `*` stands for every name and for none. Of equal names the last one counts.
+    /// Aliases `name=target`; `*` matches every name and steps without a name. Of several with the same name, the last
+    /// one counts.
     pub aliases: Vec<(String, String)>,
-    /// Where GGUF files are; `None` for [`cache_dir`].
+    /// Folder of GGUF files; `None` for [`cache_dir`].
     pub cache_dir: Option<PathBuf>,
-    /// Further OpenAI-compatible providers, or other addresses for known ones.
+    /// Additional OpenAI-compatible providers, or other addresses for known ones.
     pub providers: Vec<ProviderSettings>,
     /// The file that `scripted:` without a path answers from.
     pub script: Option<PathBuf>,
-    /// Longest silence of a provider.
+    /// Maximum silence of a provider during a call.
     pub idle_timeout: Duration,
-    /// Longest call, retries included.
+    /// Maximum duration of a call, including retries.
     pub total_timeout: Duration,
-    /// A proxy for calls of providers; the ones in the environment are not used.
+    /// Proxy for calls of providers. Proxy settings of the environment are not used.
     pub proxy: Option<String>,
 }
 
@@ -42,15 +43,15 @@ impl Default for ModelSettings {
 /// An OpenAI-compatible provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderSettings {
-    /// Its name, as in `name:model`.
+    /// Name, as in `name:model`.
     pub name: String,
-    /// Its address up to and including `/v1` or the like.
+    /// Base URL, up to and including `/v1` or similar.
     pub base_url: String,
-    /// The environment variable with its key; `None` if it needs none.
+    /// Environment variable with the key; `None` if it needs none.
     pub key_env: Option<String>,
 }
 
-/// Environment variables, so that tests can have their own.
+/// Source of environment variables, replaced in tests.
 pub trait Environment: Send + Sync {
     /// The value of a variable that is set and not empty.
     fn var(&self, name: &str) -> Option<String>;
@@ -72,8 +73,8 @@ impl Environment for ProcessEnvironment {
     }
 }
 
-/// Where GGUF files are kept: `$FLOWLOOM_CACHE/models`, else `$XDG_CACHE_HOME/flowloom/models`, else
-/// `~/.cache/flowloom/models`. `scripts/fetch-model.sh` has the same rule.
+/// The folder of GGUF files: `$FLOWLOOM_CACHE/models`, else `$XDG_CACHE_HOME/flowloom/models`, else
+/// `~/.cache/flowloom/models`. `scripts/fetch-model.sh` uses the same rule.
 pub fn cache_dir(environment: &dyn Environment) -> PathBuf {
     if let Some(own) = environment.var("FLOWLOOM_CACHE") {
         return PathBuf::from(own).join("models");

@@ -1,23 +1,23 @@
-//! Answers that must be JSON: the schema is checked before the call, the answer after it, and a model that got it wrong
-//! is told so once. How a model is asked is the caller's business.
+//! Structured answers: the schema is checked before the call and the answer after it. After an invalid answer the model
+//! is told once what is wrong.
 
 use flowloom_core::request::{GenerateRequest, Generated, Message, Role};
 use flowloom_core::{Code, StepError, Value, json};
 use serde_json::Value as Json;
 
-/// Longest list of complaints that a model is given.
+/// Maximum number of validation errors reported to a model.
 const MOST_COMPLAINTS: usize = 5;
-/// Text of a wrong answer in our error, in characters.
+/// Maximum length of an invalid answer in an error message, in characters.
 const MOST_SHOWN: usize = 200;
 
-/// A schema that answers are held against.
+/// A schema that answers are validated against.
 pub(crate) struct Schema {
     validator: jsonschema::Validator,
     text: String,
 }
 
 impl Schema {
-    /// Compiles a schema; nothing is fetched for it.
+    /// Compiles a schema; external references are not fetched. Fails with `SchemaInvalid`.
     pub(crate) fn new(schema: &Value) -> Result<Schema, StepError> {
         let text = json::write(schema);
         let invalid = |why: String| StepError::new(Code::SchemaInvalid, format!("the JSON Schema is not valid: {why}"));
@@ -29,7 +29,7 @@ impl Schema {
         Ok(Schema { validator, text })
     }
 
-    /// The request with the wish for JSON in words, which helps where the provider has no way of its own.
+    /// Adds an instruction to answer with JSON, for providers without their own support for schemas.
     pub(crate) fn instruct(&self, request: &GenerateRequest) -> GenerateRequest {
         let wish =
             format!("Answer with only JSON that matches this JSON Schema, without any other text:\n{}", self.text);
@@ -38,7 +38,7 @@ impl Schema {
         request
     }
 
-    /// The answer as compact JSON, or what is wrong with it.
+    /// The answer as compact JSON, or the validation errors.
     pub(crate) fn check(&self, answer: &Generated) -> Result<String, String> {
         let text = answer.text.as_deref().unwrap_or_default();
         let value = json::read_lenient(text).ok_or("it is not JSON")?;
@@ -57,7 +57,7 @@ impl Schema {
     }
 }
 
-/// The request that shows a model its wrong answer and what is wrong with it.
+/// The request that repeats an invalid answer and asks for a correction.
 pub(crate) fn repair(request: &GenerateRequest, answer: &Generated, complaint: &str) -> GenerateRequest {
     let mut request = request.clone();
     let wrong = answer.text.clone().filter(|text| !text.trim().is_empty());
@@ -69,10 +69,10 @@ pub(crate) fn repair(request: &GenerateRequest, answer: &Generated, complaint: &
     request
 }
 
-/// The error after the second wrong answer.
+/// The error after the second invalid answer.
 pub(crate) fn not_json(answer: &Generated, complaint: &str) -> StepError {
     let text: String = answer.text.as_deref().unwrap_or_default().chars().take(MOST_SHOWN).collect();
-    let message = format!("the model's answer is not the JSON that was asked for: {complaint}; it began: {text}");
+    let message = format!("the model's answer does not match the requested JSON: {complaint}; it starts with: {text}");
     StepError::passing(Code::ModelNotJson, message)
 }
 

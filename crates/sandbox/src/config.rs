@@ -1,72 +1,73 @@
-//! How the sandbox is set up: where its workers are and how much they may use.
+//! Configuration of the sandbox: worker program, interpreters and limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a [`Sandbox`](crate::Sandbox) is made of.
+/// Configuration of a [`Sandbox`](crate::Sandbox).
 #[derive(Clone, Debug)]
 pub struct SandboxConfig {
     /// A program that calls [`worker_main`](crate::worker_main) before anything else; usually this one.
     pub worker: PathBuf,
     /// Python interpreters to try, in order; the first that works is used.
     pub interpreters: Vec<PathBuf>,
-    /// What blocks see as `os.environ`.
+    /// Environment variables that blocks see as `os.environ`.
     pub environment: Vec<(String, String)>,
-    /// Bounds of an expression.
+    /// Limits of an expression.
     pub script: ScriptLimits,
-    /// Bounds of a Python block.
+    /// Limits of a Python block.
     pub python: PythonLimits,
-    /// How blocks are kept apart from the machine.
+    /// How blocks are isolated from the machine.
     pub isolation: Isolation,
 }
 
-/// How a Python block is kept apart from the machine. Seccomp, limits and an unprivileged user are part of each.
+/// How a Python block is isolated from the machine. Seccomp, resource limits and an unprivileged user apply in each
+/// case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Namespaces with a bare file system where they are allowed, else Landlock.
+    /// Namespaces with a minimal file system if the kernel permits them, otherwise Landlock.
     #[default]
     Best,
-    /// Landlock alone, as where namespaces are not allowed.
+    /// Landlock only, as on machines without namespaces.
     Landlock,
 }
 
-/// How many times the processor's time an expression may take by the clock, on a machine that does other things, too.
+/// Factor between the CPU time limit of an expression and its limit in real time, because the machine may be busy.
 pub(crate) const PATIENCE: u32 = 10;
 
-/// Bounds of an expression.
+/// Limits of an expression.
 #[derive(Clone, Debug)]
 pub struct ScriptLimits {
-    /// The processor's time for one answer. By the clock it may take [`PATIENCE`] times as long.
+    /// CPU time of one evaluation. In real time it may take [`PATIENCE`] times as long.
     pub timeout: Duration,
-    /// Bytes that the engine may hold.
+    /// Maximum memory of the engine, in bytes.
     pub memory_bytes: usize,
-    /// Bytes of the value, as JSON.
+    /// Maximum size of the value as JSON, in bytes.
     pub output_bytes: usize,
-    /// Workers at the same time; as many are kept idle.
+    /// Maximum number of concurrent workers, and of idle ones.
     pub workers: usize,
 }
 
-/// Bounds of a Python block.
+/// Limits of a Python block.
 #[derive(Clone, Debug)]
 pub struct PythonLimits {
-    /// Time of the block's own; what it waits for its run does not count.
+    /// Real time of the block, excluding the time it waits for its run.
     pub timeout: Duration,
-    /// Address space of the interpreter.
+    /// Address space of the interpreter, in bytes.
     pub memory_bytes: u64,
-    /// Bytes of the result, or of one request, as JSON.
+    /// Maximum size of the result, or of one request, as JSON in bytes.
     pub output_bytes: usize,
-    /// Bytes of printed text that are kept; the rest is dropped.
+    /// Number of bytes of printed text to keep; the rest is dropped.
     pub log_bytes: usize,
-    /// Requests to the run in one block.
+    /// Maximum number of requests of one block to its run.
     pub requests: usize,
-    /// Blocks at the same time.
+    /// Maximum number of concurrent blocks.
     pub blocks: usize,
-    /// Interpreters that wait for a block, started when one was used.
+    /// Number of interpreters that are started in advance.
     pub warm: usize,
 }
 
 impl SandboxConfig {
-    /// The defaults, with `worker` as the program of the workers and the given interpreters.
+    /// The default limits, with `worker` as the worker program and the given interpreters.
     pub fn new(worker: impl Into<PathBuf>, interpreters: Vec<PathBuf>) -> SandboxConfig {
         SandboxConfig {
             worker: worker.into(),
@@ -108,7 +109,7 @@ impl Default for PythonLimits {
     }
 }
 
-/// Which kinds of code can run here: how, or what is missing.
+/// Which kinds of code can run on this machine: a description, or what is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Available {
     /// JavaScript expressions.

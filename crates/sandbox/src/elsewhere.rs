@@ -1,4 +1,4 @@
-//! Systems without the lock-down: untrusted code is refused.
+//! The sandbox on unsupported systems, where untrusted code is refused.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,22 +13,22 @@ use crate::config::{Available, SandboxConfig};
 
 const MISSING: &str = "the sandbox needs Linux on x86_64 or aarch64";
 
-/// Refuses all code.
+/// A sandbox that refuses all code.
 pub struct Sandbox;
 
 impl Sandbox {
-    /// There is nothing to set up.
+    /// Creates the sandbox; the configuration is ignored.
     pub fn new(_config: SandboxConfig) -> Sandbox {
         Sandbox
     }
 
-    /// Nothing is.
+    /// No kind of code can run.
     pub async fn available(&self) -> Available {
         Available { script: Err(MISSING.to_owned()), python: Err(MISSING.to_owned()) }
     }
 }
 
-/// There are no workers.
+/// There are no workers on this system.
 pub fn worker_main(_arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     None
 }

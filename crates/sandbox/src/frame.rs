@@ -1,7 +1,7 @@
-//! Frames between a process and its worker: a mark that both know, the length, the bytes.
+//! Frames between a process and its worker: a mark known to both, the length, the payload.
 //!
-//! The mark keeps what a block prints by accident on the channel's descriptor from passing for a frame. It is no secret
-//! from the block, and need not be: what a worker says is judged as what its block says.
+//! The mark keeps text that a block accidentally prints to the channel's descriptor from being taken for a frame. It is
+//! not a secret from the block and need not be: a worker's messages are trusted no more than its block.
 
 use std::io::{self, Read, Write};
 
@@ -10,12 +10,12 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// The mark of a channel.
 pub(crate) type Mark = [u8; 16];
 
-/// The mark where no block can write: channels of expression workers, and the first frame of every channel.
+/// The mark of channels that no block can write to: those of expression workers, and the first frame of every channel.
 pub(crate) const PLAIN: Mark = *b"flowloom channel";
 
 const HEAD: usize = 20;
 
-/// Appends one frame.
+/// Appends one frame to a buffer.
 pub(crate) fn push(out: &mut Vec<u8>, mark: &Mark, payload: &[u8]) {
     out.reserve(HEAD + payload.len());
     out.extend_from_slice(mark);
@@ -23,7 +23,7 @@ pub(crate) fn push(out: &mut Vec<u8>, mark: &Mark, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Writes one frame and waits until it is gone.
+/// Writes and flushes one frame.
 pub(crate) fn write(mut to: impl Write, mark: &Mark, payload: &[u8]) -> io::Result<()> {
     let mut out = Vec::new();
     push(&mut out, mark, payload);
@@ -31,7 +31,8 @@ pub(crate) fn write(mut to: impl Write, mark: &Mark, payload: &[u8]) -> io::Resu
     to.flush()
 }
 
-/// Reads one frame, and not a byte more; `None` at the end.
+/// Reads exactly one frame; `None` at the end of the stream. Fails with `InvalidData` if the mark is wrong or the frame
+/// is larger than `cap` bytes.
 pub(crate) fn read(mut from: impl Read, mark: &Mark, cap: usize) -> io::Result<Option<Vec<u8>>> {
     let mut head = [0; HEAD];
     match from.read_exact(&mut head) {
@@ -47,13 +48,13 @@ pub(crate) fn read(mut from: impl Read, mark: &Mark, cap: usize) -> io::Result<O
 fn length(head: &[u8; HEAD], mark: &Mark, cap: usize) -> io::Result<usize> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     if head[..16] != mark[..] {
-        return Err(invalid("what came is not a frame"));
+        return Err(invalid("the data is not a frame"));
     }
     let length = u32::from_be_bytes([head[16], head[17], head[18], head[19]]) as usize;
     if length > cap { Err(invalid("a frame is larger than allowed")) } else { Ok(length) }
 }
 
-/// Reads frames as they come. A read that is given up loses nothing.
+/// Reads frames as they arrive. Cancelling a read loses no data.
 pub(crate) struct Frames<R> {
     from: R,
     mark: Mark,
@@ -66,7 +67,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         Frames { from, mark, cap, buffer: Vec::new() }
     }
 
-    /// The next frame; `None` at the end, and for a frame that broke off.
+    /// The next frame; `None` at the end of the stream, also within a frame.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             if let Some(head) = self.buffer.first_chunk::<HEAD>() {

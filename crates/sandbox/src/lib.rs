@@ -1,9 +1,9 @@
-//! Untrusted code in processes of its own: JavaScript expressions and Python blocks.
+//! Runs untrusted code in separate processes: JavaScript expressions and Python blocks.
 //!
-//! The process that holds keys and data starts workers, asks them and kills them; it evaluates nothing itself. A worker
-//! is the program itself under a hidden argument ([`worker_main`]), which locks itself down before it sees any code. What
-//! holds the lock is in `lock`; the two kinds of code are in `script` and `python`. Where the lock-down cannot be set up
-//! the code is refused, with what is missing (FL1032).
+//! The process that holds keys and data starts workers, communicates with them and kills them; it evaluates nothing
+//! itself. A worker is the same program with a hidden argument ([`worker_main`]). It locks itself down before it
+//! receives any code. The lock-down is in `lock`; the two kinds of code are in `script` and `python`. If the lock-down
+//! is not possible, code is refused with what is missing (FL1032).
 #![warn(missing_docs)]
 
 mod config;
@@ -28,7 +28,7 @@ pub use elsewhere::{Sandbox, worker_main};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use sandbox::{Sandbox, worker_main};
 
-/// The argument under which the program is a worker for expressions.
+/// Argument that makes the program a worker for expressions.
 pub const SCRIPT_WORKER: &str = "__worker-js";
-/// The argument under which the program locks down and starts a Python interpreter.
+/// Argument that makes the program lock itself down and start a Python interpreter.
 pub const PYTHON_WORKER: &str = "__worker-python";

@@ -1,4 +1,4 @@
-//! The sandbox as the runtime sees it, and the entry point of its workers.
+//! The sandbox as the runtime uses it, and the entry point of its workers.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -15,26 +15,27 @@ use crate::python::Blocks;
 use crate::script::Scripts;
 use crate::{PYTHON_WORKER, SCRIPT_WORKER, python, script};
 
-/// Runs untrusted code in processes of its own. Workers start when they are first needed and end with this.
+/// Runs untrusted code in separate processes. Workers start when they are first needed and end when this is dropped.
 pub struct Sandbox {
     scripts: Scripts,
     blocks: Blocks,
 }
 
 impl Sandbox {
-    /// A sandbox that has started nothing yet.
+    /// A sandbox without any started workers.
     pub fn new(config: SandboxConfig) -> Sandbox {
         let config = Arc::new(config);
         Sandbox { scripts: Scripts::new(config.clone()), blocks: Blocks::new(config) }
     }
 
-    /// Which kinds of code can run here, found out by starting a worker of each.
+    /// Determines which kinds of code can run, by starting a worker of each.
     pub async fn available(&self) -> Available {
         Available { script: self.scripts.available().await, python: self.blocks.available().await }
     }
 }
 
-/// Does a worker's work if the program was started as one; to be called before anything else, while there is one thread.
+/// Runs a worker if the program was started as one, and returns its exit code. Must be called before anything else,
+/// while the process has one thread.
 pub fn worker_main(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let kind = arguments.into_iter().nth(1)?;
     if kind == SCRIPT_WORKER {
@@ -46,7 +47,7 @@ pub fn worker_main(arguments: impl IntoIterator<Item = OsString>) -> Option<Exit
     }
 }
 
-/// Code cannot run here.
+/// Error if code cannot run on this machine.
 pub(crate) fn refused(missing: &str) -> StepError {
     StepError::new(ErrorCode::NoSandbox, format!("untrusted code is not run here: {missing}"))
 }

@@ -1,6 +1,7 @@
-//! Attacks of Python blocks, P-01 to P-15: whatever a block tries, what it is after stays untouched, and the next is served.
+//! Attacks by Python blocks, P-01 to P-15: whatever a block tries, its targets stay untouched, and the next block is
+//! served.
 //!
-//! Each runs under namespaces and under Landlock alone, as root and as an ordinary user.
+//! Each attack runs with namespaces and with Landlock alone, as root and as an ordinary user.
 
 mod support;
 
@@ -10,7 +11,7 @@ use flowloom_core::Code;
 use support::attack::{again_as_an_ordinary_user, guarded};
 use support::body;
 
-/// The real modules, which no filter of names hides from Python: the attacks begin where the shims end.
+/// The real modules, which no filter of names hides from Python: the attacks start behind the replacements.
 const REAL: &str = "\
 sys = json.codecs.sys\n\
 load = json.codecs.builtins.__import__\n\
@@ -80,7 +81,8 @@ async fn p02_imports() {
             assert_eq!(error.code, Code::BlockFailed, "{source}");
             assert!(error.message.contains("is not allowed"), "{source}: {}", error.message);
         }
-        // Letters that become others: a name, but no keyword; and a shim under another name is still the shim.
+        // Letters that are normalised to others form a name, but not a keyword. A replacement under another name is
+        // still one.
         assert!(guarded.attack("ᵢmport os\nasync def execute(i, c):\n    return {}\n").await.is_err());
         let source = body("import json, os as json\nreturn {'has': hasattr(json, 'system')}");
         assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"has\":false}"));
@@ -99,7 +101,7 @@ async fn p03_environments() {
              \x20   'read': [tried(lambda: io.open(place, 'rb').read(100)) for place in places]}",
         );
         let output = guarded.attack(&source).await.expect("it may run");
-        // What the interpreter was started with: where its libraries are.
+        // The environment of the interpreter's own start: the library path.
         assert!(output.contains("\"own\":{}"), "{output}");
         let refused = output.matches("FileNotFoundError").count() + output.matches("PermissionError").count();
         assert_eq!(refused, 8, "{output}");
@@ -250,7 +252,7 @@ async fn p10_printing() {
         assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"a\":1}"));
         let grown = resident_kib().saturating_sub(before);
         assert!(grown < 32 << 10, "what was printed is kept: {grown} KiB");
-        // What looks like a result is only printed.
+        // Text that looks like a result is only printed.
         let source = attack("print('{\"done\":{\"output\":{\"forged\":1},\"memory\":[]}}')\nreturn {'a': 1}");
         assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"a\":1}"));
         guarded.serves().await;
@@ -303,8 +305,8 @@ async fn p12_results() {
             ("context['memory']['x'] = {1}\nreturn {}", "context[\"memory\"]['x'] is a set"),
             ("context['memory'][1] = 1\nreturn {}", "context[\"memory\"] has a key that is not text"),
             ("context['memory'] = [1]\nreturn {}", "it must stay a dict"),
-            ("real.write(4, b'nonsense' * 10)\nreturn {}", "wrote nonsense"),
-            ("real.write(4, b'flowloom channel' + bytes([0, 0, 0, 2]) + b'{}')\nreturn {}", "wrote nonsense"),
+            ("real.write(4, b'nonsense' * 10)\nreturn {}", "sent an invalid message"),
+            ("real.write(4, b'flowloom channel' + bytes([0, 0, 0, 2]) + b'{}')\nreturn {}", "sent an invalid message"),
             (
                 "f = sys._getframe()\nwhile 'MARK' not in f.f_globals: f = f.f_back\n\
               real.write(4, f.f_globals['MARK'] + b'\\xff\\xff\\xff\\xff')\nreturn {}",
@@ -313,7 +315,7 @@ async fn p12_results() {
             (
                 "f = sys._getframe()\nwhile 'MARK' not in f.f_globals: f = f.f_back\n\
               real.write(4, f.f_globals['MARK'] + bytes([0, 0, 0, 2]) + b'[]')\nreturn {}",
-                "says nothing known",
+                "not a known message",
             ),
         ] {
             let error = guarded.attack(&attack(lines)).await.unwrap_err();
@@ -329,8 +331,8 @@ async fn p12_results() {
 
 #[tokio::test]
 async fn p13_the_kernel() {
-    // Native calls need a library that is left out of the sandbox. It is smuggled in by preloading it where the library
-    // is looked for, so that the filter is tried, and not only its absence.
+    // Native calls need a library that the sandbox does not contain. Preloading it from the library's usual folder
+    // tests the filter, and not only the library's absence.
     let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/lib", "/usr/lib"];
     let library = folders
         .iter()
@@ -388,7 +390,7 @@ async fn p14_ends() {
             (
                 "import asyncio\nawait asyncio.Event().wait()\nreturn {}",
                 Code::BlockFailed,
-                "waits for something that never comes",
+                "waits for something that never happens",
             ),
             ("return call_llm('s', 'u')", Code::BlockResult, "is a Call"),
             ("await 3", Code::BlockFailed, "TypeError"),
@@ -402,7 +404,7 @@ async fn p14_ends() {
             assert_eq!(error.code, code, "{lines}: {}", error.message);
             assert!(error.message.contains(expected), "{lines}: {}", error.message);
         }
-        // What is never awaited never happens.
+        // A coroutine that is never awaited never runs.
         let source = attack("call_llm('s', 'u')\nimport asyncio\nasyncio.sleep(1e9)\nreturn {'a': 1}");
         assert_eq!(guarded.attack(&source).await.as_deref(), Ok("{\"a\":1}"));
         guarded.serves().await;

@@ -1,5 +1,5 @@
-//! Attacks of expressions, X-01 to X-11: whatever an expression tries, it reaches nothing but its names, its worker ends
-//! when its time is over, and the next is served.
+//! Attacks by expressions, X-01 to X-11: whatever an expression tries, it reaches nothing but its names, its worker
+//! ends at the time limit, and the next expression is served.
 
 mod support;
 
@@ -12,7 +12,7 @@ use flowloom_sandbox::{Sandbox, SandboxConfig, ScriptLimits};
 use support::attack::again_as_an_ordinary_user;
 use support::{config, evaluate, evaluate_with, expression, run_of};
 
-/// The limits of the program, whatever the other tests allow.
+/// The default limits, whatever the other tests allow.
 fn limited() -> SandboxConfig {
     SandboxConfig { script: ScriptLimits::default(), ..config() }
 }
@@ -21,7 +21,7 @@ fn limited() -> SandboxConfig {
 async fn attack(sandbox: &Sandbox, source: &str) -> Result<String, StepError> {
     let since = Instant::now();
     let outcome = evaluate(sandbox, source).await;
-    // The limit is 100 ms; the rest is patience with a busy machine.
+    // The limit is 100 ms; the rest allows for a busy machine.
     assert!(since.elapsed() < Duration::from_secs(2), "{source}: {:?}", since.elapsed());
     let said = outcome.clone().unwrap_or_else(|error| error.message);
     for (key, value) in std::env::vars().filter(|(_, value)| value.len() > 8) {
@@ -88,7 +88,7 @@ async fn x02_x03_prototypes_and_odd_syntax() {
         "(async () => 1)()",
         "{ get a() { return globalThis } }",
     ] {
-        // It may run: there is nothing behind it.
+        // It may run: there is nothing it could reach.
         let _ = attack(&sandbox, source).await;
     }
     fails(&sandbox, &["(() => { with ({}) {} })()", "import.meta", "a; b", "return 1", "", "}"], "SyntaxError").await;
@@ -164,7 +164,7 @@ async fn x07_patterns() {
     ];
     for source in sources {
         let outcome = attack(&sandbox, source).await;
-        // An engine that is clever about one of them may answer.
+        // An engine may optimise one of them and return a value.
         let stopped = outcome.as_ref().is_err_and(|error| error.code == Code::ScriptLimit);
         assert!(stopped || outcome.as_deref() == Ok("false"), "{source}: {outcome:?}");
     }

@@ -1,4 +1,4 @@
-//! Workers start, end and are left behind never: dropped futures, killed parents, runs of different owners.
+//! Workers start, end, and are never left behind: dropped futures, killed parents, runs of different users.
 
 mod support;
 
@@ -14,7 +14,7 @@ use flowloom_sandbox::{PythonLimits, Sandbox, SandboxConfig};
 use support::attack::{guarded, processes_with, wait_for_none};
 use support::{Run, block, body, config, run, run_of};
 
-/// A run that never answers, and says when it is asked.
+/// A run that never answers, and notifies when it receives a request.
 struct Silent(tokio::sync::Notify);
 
 impl Host for Silent {
@@ -49,7 +49,7 @@ async fn a_dropped_block_is_killed() {
 async fn waiting_for_the_run_is_not_the_blocks_time() {
     let python = PythonLimits { timeout: Duration::from_millis(100), warm: 0, ..PythonLimits::default() };
     let sandbox = Sandbox::new(SandboxConfig { python, ..config() });
-    // Fifty answers of 5 ms each, one after the other, are longer than the block may run.
+    // Fifty answers of 5 ms each, one after another, take longer than the block may run.
     let source = body("for i in range(50): httpx.get(f'http://a.test/{i}')\nreturn {'done': True}");
     let reply = sandbox.python(&block(&source, "{}"), &Run::default(), &run_of("local")).await;
     assert_eq!(reply.map(|reply| json::write(&reply.output)).as_deref(), Ok("{\"done\":true}"));
@@ -60,7 +60,10 @@ async fn a_block_asks_so_often_and_no_more() {
     let python = PythonLimits { requests: 10, warm: 0, ..PythonLimits::default() };
     let sandbox = Sandbox::new(SandboxConfig { python, ..config() });
     let error = run(&sandbox, &body("while True: httpx.get('http://a.test')")).await.unwrap_err();
-    assert_eq!((error.code, error.message.as_str()), (Code::BlockLimit, "the block asked its run more than 10 times"));
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (Code::BlockLimit, "the block made more than 10 requests to its run")
+    );
 }
 
 #[tokio::test]
@@ -94,7 +97,7 @@ async fn many_blocks_at_the_same_time() {
 
 const CHILD: &str = "SANDBOX_TEST_CHILD";
 
-/// Not a test of its own: the process that the next one kills.
+/// Not a test by itself: the process that the next test kills.
 #[tokio::test]
 async fn a_process_that_waits_for_ever() {
     let Some(bytes) = std::env::var(CHILD).ok().and_then(|bytes| bytes.parse().ok()) else { return };

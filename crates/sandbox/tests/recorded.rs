@@ -1,4 +1,4 @@
-//! Blocks in a real run: what they ask is recorded below them, and replay starts no process.
+//! Blocks in a real run: their requests are recorded as child effects, and replay starts no process.
 
 mod support;
 
@@ -22,7 +22,7 @@ use flowloom_runtime::{Engine, Start};
 use flowloom_sandbox::Sandbox;
 use support::{body, config};
 
-/// Answers with what it is asked.
+/// Answers with the request itself.
 struct Echo;
 
 impl Model for Echo {
@@ -90,7 +90,7 @@ impl Functions for Echo {
     }
 }
 
-/// A plan that is one block, in a sequence.
+/// A plan that consists of one block in a sequence.
 fn plan(source: &str) -> Arc<Plan> {
     plan_of(Step::new(Key::named("all").expect("clean"), Kind::Sequence(vec![block_step(source)])))
 }
@@ -167,7 +167,7 @@ async fn what_a_block_asks_is_recorded_and_replayed() {
         let paths: Vec<_> = outcome.records.iter().map(|record| record.path.to_string()).collect();
         assert!(started(path), "{path}: {paths:?}");
     }
-    // A replay has the outcomes; nothing would run code there.
+    // A replay uses the recorded results; nothing runs code.
     let replayed = self::engine(Arc::new(NoCode)).replay(outcome.records.clone(), plan).await.expect("it follows");
     assert_eq!((replayed.state.status, replayed.broken), (Status::Succeeded, None));
     assert_eq!(replayed.records.len(), outcome.records.len());

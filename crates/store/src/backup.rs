@@ -1,4 +1,4 @@
-//! A copy of the database while it is in use, and the way back. For SQLite; a Postgres has tools of its own.
+//! Backup and restore of the SQLite database while it is in use. Postgres has its own tools for this.
 
 use std::path::Path;
 
@@ -11,10 +11,11 @@ use crate::owner::locks;
 use crate::{FILE, Store};
 
 impl Store {
-    /// Writes a copy of everything into a new file, while runs go on.
+    /// Writes a copy of the whole database to `file` while runs continue. Fails with `UsageInvalid` if `file` exists or
+    /// the database is Postgres.
     pub fn backup(&self, file: &Path) -> Result<(), StepError> {
         if file.exists() {
-            let message = format!("{} is there already; a backup overwrites nothing", file.display());
+            let message = format!("{} already exists; a backup does not overwrite files", file.display());
             return Err(StepError::new(Code::UsageInvalid, message));
         }
         self.read_with(|connection| match connection {
@@ -24,17 +25,18 @@ impl Store {
     }
 }
 
-/// Puts the database of a backup into a data folder. Refused if the backup is damaged, if a process drives runs there, or
-/// if there is a database already and `replaces` does not say that it goes; it is kept beside the new one.
+/// Restores a backup into a data folder. Fails with `StoreCorrupt` if the backup is damaged, with `StoreLocked` if a
+/// process drives runs in the folder, and with `UsageInvalid` if a database exists and `replaces` is `false`. The
+/// replaced database is kept as `flowloom.db.replaced`.
 pub fn restore(folder: &Path, file: &Path, replaces: bool) -> Result<(), StepError> {
     let failed =
-        |error: std::io::Error| StepError::new(Code::StoreFailed, format!("the backup is not restored: {error}"));
+        |error: std::io::Error| StepError::new(Code::StoreFailed, format!("cannot restore the backup: {error}"));
     if !file.is_file() {
-        return Err(StepError::new(Code::UsageInvalid, format!("there is no backup {}", file.display())));
+        return Err(StepError::new(Code::UsageInvalid, format!("the backup {} does not exist", file.display())));
     }
     let target = folder.join(FILE);
     if target.exists() && !replaces {
-        let message = format!("{} is there already; --replace puts the backup in its place", target.display());
+        let message = format!("{} already exists; pass --replace to replace it with the backup", target.display());
         return Err(StepError::new(Code::UsageInvalid, message));
     }
     if locks::is_in_use(folder) {
@@ -42,7 +44,7 @@ pub fn restore(folder: &Path, file: &Path, replaces: bool) -> Result<(), StepErr
         return Err(StepError::new(Code::StoreLocked, message));
     }
     std::fs::create_dir_all(folder).map_err(failed)?;
-    // Beside the database and renamed over it: an interruption leaves the old one or the new one.
+    // Copy next to the database, then rename: after an interruption either the old or the new database is there.
     let beside = folder.join("flowloom.db.restored");
     std::fs::copy(file, &beside).map_err(failed)?;
     let checked = Sqlite::open(&beside).and_then(|sqlite| sqlite.check());
@@ -53,7 +55,7 @@ pub fn restore(folder: &Path, file: &Path, replaces: bool) -> Result<(), StepErr
     if target.exists() {
         let old = folder.join("flowloom.db.replaced");
         let fold = Sqlite::open(&target).and_then(|sqlite| sqlite.run("PRAGMA wal_checkpoint(TRUNCATE)"));
-        // One that is damaged goes as it is.
+        // A damaged database is moved away as it is.
         drop(fold);
         std::fs::rename(&target, &old).map_err(failed)?;
     }
@@ -67,5 +69,5 @@ pub fn restore(folder: &Path, file: &Path, replaces: bool) -> Result<(), StepErr
 }
 
 fn of_postgres() -> StepError {
-    StepError::new(Code::UsageInvalid, "the database is a Postgres; use pg_dump and pg_restore")
+    StepError::new(Code::UsageInvalid, "the database is Postgres; use pg_dump and pg_restore instead")
 }

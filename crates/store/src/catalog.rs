@@ -1,4 +1,4 @@
-//! What is kept beside the journal: bundles, the list of runs, wishes.
+//! Tables next to the journal: bundles, the list of runs, and signals.
 
 use std::sync::Arc;
 
@@ -13,75 +13,75 @@ use crate::db::{Connection, Error, Param, Row, params};
 use crate::owner::Living;
 use crate::{Store, rows, wishes};
 
-/// A run as a list shows it.
+/// A run as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRow {
-    /// Its id.
+    /// The run's id.
     pub id: RunId,
-    /// When it was created, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// When it ended.
+    /// End time, in milliseconds since the Unix epoch; `None` while the run is unfinished.
     pub finished_at: Option<u64>,
-    /// The format of its definition.
+    /// Format of the definition.
     pub format: String,
-    /// The name of its definition.
+    /// Name of the definition.
     pub name: String,
-    /// The id of its definition, where it has one.
+    /// Id of the workflow, if the run was started from a stored one.
     pub workflow: Option<String>,
-    /// Whose run it is.
+    /// User that owns the run.
     pub holder: String,
-    /// Under which key its conversation is kept, if it is a turn of one.
+    /// Key of the conversation in the user's memory, if the run is a turn of one.
     pub keep: Option<String>,
-    /// Its status; a run that says `running` and has no living owner was interrupted.
+    /// Name of the status. A run with the status `running` and no living worker was interrupted.
     pub status: String,
-    /// Whether a living process drives it.
+    /// Whether a living process drives the run.
     pub is_driven: bool,
 }
 
-/// Which runs a list shows.
+/// Filter for a list of runs. Fields that are `None` match every run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
-    /// Those of this user only.
+    /// Runs of this user.
     pub holder: Option<String>,
-    /// Those that are in this status only.
+    /// Runs with this status.
     pub status: Option<String>,
-    /// Those of definitions with this name only.
+    /// Runs of definitions with this name.
     pub name: Option<String>,
-    /// Those of the definition with this id only, or of this name where it has none.
+    /// Runs of the workflow with this id, or of definitions with this name that have no id.
     pub workflow: Option<String>,
-    /// Turns of the conversation that is kept under this key only.
+    /// Turns of the conversation stored under this key.
     pub keep: Option<String>,
-    /// Those of definitions in this format only.
+    /// Runs of definitions in this format.
     pub format: Option<String>,
-    /// Those that were created before this one only.
+    /// Runs created before this one.
     pub before: Option<RunId>,
-    /// So many at most.
+    /// Maximum number of runs returned.
     pub limit: u32,
-    /// So many are left out first.
+    /// Number of matching runs to skip.
     pub offset: u32,
 }
 
 const RUN_COLUMNS: &str = "id, created_at, finished_at, format, name, status, owner, holder, workflow, keep";
 
-/// What a [`RunFilter`] lets through.
+/// SQL condition of a [`RunFilter`]; parameters `$1` to `$7`.
 const FILTER: &str = "(holder = $1 or $1 is null) and (status = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (keep = $6 or $6 is null) and (id < $7 or $7 is null)";
 
 impl Store {
-    /// Keeps a bundle for the run that is about to start; it is stored with the run's first event.
+    /// Holds a bundle for a run that is about to start. It is stored in the transaction of the run's first event.
     pub fn keep_bundle(&self, content: &str) -> Hash {
         let hash = Hash::of(content.as_bytes());
         self.keep_hashed(hash, &content.into());
         hash
     }
 
-    /// The same for a bundle whose hash is known.
+    /// Same as [`Store::keep_bundle`], for a bundle whose hash is already known.
     pub fn keep_hashed(&self, hash: Hash, content: &Arc<str>) {
         self.bundles().insert(hash, content.clone());
     }
 
-    /// The bundle of a run.
+    /// Reads a bundle by its hash. Fails with `StoreCorrupt` if it is missing.
     pub fn bundle(&self, hash: Hash) -> Result<Arc<str>, StepError> {
         if let Some(waiting) = self.bundles().get(&hash) {
             return Ok(waiting.clone());
@@ -89,15 +89,17 @@ impl Store {
         let sql = "select content from bundle where hash = $1";
         let content: Option<String> =
             self.read_with(|db| db.first(sql, params![&hash.to_string()], |row| row.get(0)))?;
-        content.map(Into::into).ok_or_else(|| StepError::new(Code::StoreCorrupt, format!("the bundle {hash} is gone")))
+        content.map(Into::into).ok_or_else(|| {
+            StepError::new(Code::StoreCorrupt, format!("the bundle {hash} is missing from the database"))
+        })
     }
 
-    /// The newest runs first.
+    /// The `limit` newest runs, newest first.
     pub fn runs(&self, limit: u32) -> Result<Vec<RunRow>, StepError> {
         self.runs_of(&RunFilter { limit, ..RunFilter::default() })
     }
 
-    /// The newest runs that a filter lets through.
+    /// The runs that match a filter, newest first.
     pub fn runs_of(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StepError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.runs_of(filter).into_iter().map(|row| self.driven(row)).collect());
@@ -108,7 +110,7 @@ impl Store {
         self.select_runs(&sql, params![holder, status, name, workflow, format, keep, &before, *limit, *offset])
     }
 
-    /// How many runs a filter lets through, whatever its `limit` and `offset`.
+    /// Number of runs that match a filter, ignoring its `limit` and `offset`.
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StepError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
@@ -121,7 +123,7 @@ impl Store {
         Ok(self.read_with(|db| db.first(&sql, params, |row| row.count(0)))?.unwrap_or_default())
     }
 
-    /// The run with this id, if there is one.
+    /// The run with this id, if it exists.
     pub fn run(&self, id: RunId) -> Result<Option<RunRow>, StepError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.run(id).map(|row| self.driven(row)));
@@ -130,7 +132,7 @@ impl Store {
         Ok(self.select_runs(&sql, params![&id.to_string()])?.pop())
     }
 
-    /// When the oldest run was created that has not ended, in milliseconds since 1970.
+    /// Creation time of the oldest unfinished run, in milliseconds since the Unix epoch.
     pub fn oldest_unfinished(&self) -> Result<Option<u64>, StepError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.oldest_unfinished());
@@ -139,16 +141,16 @@ impl Store {
         self.read_with(|db| db.first(sql, &[], |row| row.count(0)))
     }
 
-    /// Events of a run after number `after`, `most` of them at most.
+    /// Events of a run with a sequence number above `after`, at most `most`.
     pub fn events(&self, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, StepError> {
         match &self.runs {
-            // They are shared, so that many of them cost no more than one.
+            // Records are shared, so returning all of them costs no more than returning one.
             Some(runs) => runs.read(run, after),
             None => self.read_with(|db| rows::read(db, run, after, most)),
         }
     }
 
-    /// How many runs there are, by status.
+    /// Number of runs by status.
     pub fn counts(&self) -> Result<Vec<(String, u64)>, StepError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.counts());
@@ -157,7 +159,8 @@ impl Store {
         self.read_with(|db| db.query(sql, &[], |row| Ok((row.get(0)?, row.count(1)?))))
     }
 
-    /// The run that a person means: an id, a unique prefix of one, or `last`.
+    /// Finds a run by id, by a unique prefix of an id, or by the word `last`. Fails with `RunNotFound` or
+    /// `RunAmbiguous`.
     pub fn find(&self, name: &str) -> Result<RunRow, StepError> {
         let sql = match name {
             "last" => format!("select {RUN_COLUMNS} from run where $1 <> '' order by id desc limit 1"),
@@ -166,17 +169,20 @@ impl Store {
         let found = self.select_runs(&sql, params![&name.to_lowercase()])?;
         match found.as_slice() {
             [] if name == "last" => Err(StepError::new(Code::RunNotFound, "there are no runs yet")),
-            [] => Err(StepError::new(Code::RunNotFound, format!("there is no run {name}; see flowloom runs"))),
+            [] => Err(StepError::new(
+                Code::RunNotFound,
+                format!("there is no run {name}; list the runs with flowloom runs"),
+            )),
             [run] => Ok(run.clone()),
             several => {
                 let ids: Vec<_> = several.iter().map(|run| run.id.to_string()).collect();
-                let message = format!("{name} fits several runs: {}", ids.join(", "));
+                let message = format!("{name} matches several runs: {}; give more of the id", ids.join(", "));
                 Err(StepError::new(Code::RunAmbiguous, message))
             }
         }
     }
 
-    /// A run in memory, with whether it is driven.
+    /// Sets `is_driven` on a row of a run in memory.
     fn driven(&self, row: RunRow) -> RunRow {
         RunRow { is_driven: row.finished_at.is_none() && self.owner.holds(row.id), ..row }
     }
@@ -208,7 +214,7 @@ impl Store {
         }))
     }
 
-    /// Leaves a wish for the process that drives a run.
+    /// Stores a signal for the process that drives the run.
     pub async fn leave_wish(&self, run: RunId, wish: Wish) -> Result<(), StepError> {
         let body = wishes::encode(wish).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
         let leave = move |connection: &Connection| {
@@ -217,7 +223,7 @@ impl Store {
         self.writer.submit(Box::new(leave)).await
     }
 
-    /// Keeps values for `holder`, as a step that writes to the memory would.
+    /// Writes to a user's memory, as a step with memory writes does.
     pub async fn remember(&self, holder: String, writes: Vec<MemoryWrite>) -> Result<(), StepError> {
         let remember = move |connection: &Connection| {
             writes.iter().try_for_each(|write| crate::journal::remember(connection, &holder, write))

@@ -1,7 +1,7 @@
-//! Definitions that programs keep: workflows, and the blocks, agents and tools that they share.
+//! Stored definitions: workflows, and the blocks, agents and tools that they share.
 //!
-//! Each has one content in force, and every content it ever had as a numbered version. Changes are made together or
-//! not at all.
+//! A definition has one current content; every content it ever had is stored as a numbered version. A batch of changes
+//! is applied completely or not at all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,13 +12,13 @@ use flowloom_core::hash::Hash;
 use crate::db::{Connection, Error, Row, params};
 use crate::{Store, search};
 
-/// Under whose name definitions are kept that everyone may use.
+/// User name under which definitions are stored that every user may use.
 pub const SHARED: &str = "local";
 
-/// What a definition is of.
+/// Kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Something that can be run.
+    /// A workflow, which can be run.
     Workflow,
     /// A block of pipelines.
     Block,
@@ -29,10 +29,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Kind; 4] = [Kind::Workflow, Kind::Block, Kind::Agent, Kind::Tool];
 
-    /// Its name, in the database and for people.
+    /// Name of the kind, in the database and for people.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Workflow => "workflow",
@@ -47,19 +47,19 @@ impl Kind {
     }
 }
 
-/// Who put a definition there.
+/// How a definition was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A call.
+    /// By an API call.
     Api,
-    /// A folder that was taken over as a whole.
+    /// By synchronising a folder.
     Sync,
-    /// A step of a run.
+    /// By a step of a run.
     Function,
 }
 
 impl Origin {
-    /// Its name.
+    /// Name of the origin, in the database.
     pub fn name(self) -> &'static str {
         match self {
             Origin::Api => "api",
@@ -73,92 +73,92 @@ impl Origin {
     }
 }
 
-/// Which definition.
+/// Key of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DefinitionKey {
-    /// Whose it is; [`SHARED`] is everyone's.
+    /// User that owns it; [`SHARED`] if every user may use it.
     pub holder: String,
-    /// What it is of.
+    /// Kind of the definition.
     pub kind: Kind,
-    /// Its id.
+    /// Id, unique per user and kind.
     pub id: String,
 }
 
-/// A definition that is to be kept.
+/// A definition to store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDefinition {
-    /// Which.
+    /// Key of the definition.
     pub key: DefinitionKey,
-    /// A workflow's format.
+    /// Format, for workflows.
     pub format: Option<String>,
-    /// What is kept. This crate looks into it only for what a block is found by.
+    /// The content. This crate reads it only to index blocks.
     pub content: String,
-    /// Who puts it there.
+    /// How it is stored.
     pub origin: Origin,
-    /// The blocks, agents and tools that it needs, by kind and id.
+    /// Blocks, agents and tools that it uses, by kind and id.
     pub uses: Vec<(Kind, String)>,
 }
 
-/// A definition that is kept.
+/// A stored definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionRow {
-    /// Which.
+    /// Key of the definition.
     pub key: DefinitionKey,
-    /// Counts the contents it has had, from 1.
+    /// Number of the current version, from 1.
     pub version: u32,
     /// Hash of the content.
     pub hash: String,
-    /// A workflow's format.
+    /// Format, for workflows.
     pub format: Option<String>,
-    /// What is kept.
+    /// The content.
     pub content: String,
-    /// Who put it there.
+    /// How it was stored.
     pub origin: Origin,
-    /// When it was first there, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// Since when its content is what it is.
+    /// Time of the last change of the content, in milliseconds since the Unix epoch.
     pub updated_at: u64,
 }
 
-/// A content that a definition has, or had.
+/// A current or former content of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRow {
-    /// Its number.
+    /// Number of the version, from 1.
     pub version: u32,
     /// Hash of the content.
     pub hash: String,
-    /// When it was put there, in milliseconds since 1970.
+    /// Time it was stored, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// What was kept.
+    /// The content.
     pub content: String,
 }
 
-/// One of several changes.
+/// A change to a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Puts a definition in the place of the one with its key.
+    /// Creates or replaces the definition with this key.
     Put(NewDefinition),
-    /// Takes one away.
+    /// Deletes the definition with this key.
     Delete(DefinitionKey),
 }
 
-/// What a change did.
+/// Result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// There was none before.
+    /// The definition is new.
     Created,
-    /// Its content is another.
+    /// The content changed.
     Updated,
-    /// Its content was this already.
+    /// The content was the same already.
     Unchanged,
-    /// It is gone.
+    /// The definition was deleted.
     Deleted,
-    /// There was none that could be taken away.
+    /// There was no definition to delete.
     Missing,
 }
 
 impl Changed {
-    /// The word for it.
+    /// Name of the result.
     pub fn name(self) -> &'static str {
         match self {
             Changed::Created => "created",
@@ -173,8 +173,8 @@ impl Changed {
 const COLUMNS: &str = "holder, kind, id, version, hash, format, content, origin, created_at, updated_at";
 
 impl Store {
-    /// Makes changes, all or none; what each of them did. `StillUsed` if something would be gone that another
-    /// definition needs.
+    /// Applies all changes or none, and returns the result of each. Fails with `StillUsed` if a deleted definition is
+    /// used by another one.
     pub async fn change_definitions(&self, changes: Vec<Change>, at: u64) -> Result<Vec<Changed>, StepError> {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = told.clone();
@@ -189,20 +189,20 @@ impl Store {
         Ok(told)
     }
 
-    /// A definition, if there is one.
+    /// A definition, if it exists.
     pub fn definition(&self, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StepError> {
         let sql = format!("select {COLUMNS} from definition where holder = $1 and kind = $2 and id = $3");
         let DefinitionKey { holder, kind, id } = key;
         self.read_with(|db| db.first(&sql, params![holder, kind.name(), id], row_of))
     }
 
-    /// Every definition of one kind and holder, by id.
+    /// All definitions of one kind and user, ordered by id.
     pub fn definitions(&self, holder: &str, kind: Kind) -> Result<Vec<DefinitionRow>, StepError> {
         let sql = format!("select {COLUMNS} from definition where holder = $1 and kind = $2 order by id");
         self.read_with(|db| db.query(&sql, params![holder, kind.name()], row_of))
     }
 
-    /// Every content that a definition has had, the newest first; also of one that was taken away.
+    /// All versions of a definition, newest first; also of a deleted definition.
     pub fn versions(&self, key: &DefinitionKey) -> Result<Vec<VersionRow>, StepError> {
         let sql = "select version, hash, at, content from definition_version \
                    where holder = $1 and kind = $2 and id = $3 order by version desc";
@@ -266,7 +266,7 @@ fn put(connection: &Connection, new: &NewDefinition, at: u64) -> Result<Changed,
     Ok(if before.is_some() { Changed::Updated } else { Changed::Created })
 }
 
-/// Only workflows need others.
+/// Stores which definitions a workflow uses. Other kinds use none.
 fn keep_uses(connection: &Connection, new: &NewDefinition) -> Result<(), Error> {
     forget_uses(connection, &new.key)?;
     let sql = "insert into definition_use values ($1, $2, $3, $4) on conflict do nothing";
@@ -282,8 +282,8 @@ fn forget_uses(connection: &Connection, key: &DefinitionKey) -> Result<(), Error
     Ok(())
 }
 
-/// Refuses changes after which a workflow would lack what it needs, or a schedule or a hook its workflow. What everyone
-/// has may be needed by anyone.
+/// Fails with `StillUsed` if a deleted definition is used by a workflow, or a deleted workflow by a schedule or
+/// webhook. A shared definition may be used by any user.
 fn unused(connection: &Connection, changes: &[Change]) -> Result<(), Error> {
     for change in changes {
         let Change::Delete(DefinitionKey { holder, kind, id }) = change else { continue };

@@ -1,45 +1,45 @@
-//! What errors of databases mean to a person.
+//! Translates database errors into messages with an error code and a fix.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use rusqlite::ErrorCode;
 use tokio_postgres::error::SqlState;
 
-/// An error of SQLite with its code and what to do.
+/// Converts a SQLite error.
 pub(crate) fn of_sqlite(error: &rusqlite::Error) -> StepError {
     let (code, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (Code::StoreFull, "free some space and resume the run"),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            (Code::StoreReadOnly, "check the permissions of the data folder, or give another --data-dir")
+            (Code::StoreReadOnly, "check the permissions of the data folder, or choose another with --data-dir")
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             (Code::StoreCorrupt, "restore a backup, or move the file away and start afresh")
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (Code::StoreLocked, "another program holds the database; end it and try again")
+            (Code::StoreLocked, "another program has locked the database; stop it and try again")
         }
         _ => (Code::StoreFailed, "see the message of the database"),
     };
     StepError::passing(code, format!("{}: {error}; {advice}", code.title()))
 }
 
-/// An error of Postgres with its code and what to do.
+/// Converts a Postgres error.
 pub(crate) fn of_postgres(error: &tokio_postgres::Error) -> StepError {
     let (code, advice) = match error.code() {
         Some(&SqlState::DISK_FULL) => (Code::StoreFull, "free some space and resume the run"),
         Some(&SqlState::INSUFFICIENT_PRIVILEGE | &SqlState::READ_ONLY_SQL_TRANSACTION) => {
-            (Code::StoreReadOnly, "the user of the database may not write; grant it the rights to its schema")
+            (Code::StoreReadOnly, "the database user may not write; grant it privileges on its schema")
         }
         Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => (Code::StoreCorrupt, "restore a backup"),
         Some(&SqlState::LOCK_NOT_AVAILABLE) => (Code::StoreLocked, "another transaction holds the row; try again"),
         Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-            (Code::StoreFailed, "check user and password of the database")
+            (Code::StoreFailed, "check the user and password of the database URL")
         }
-        Some(&SqlState::INVALID_CATALOG_NAME) => (Code::StoreFailed, "create the database, or name another"),
+        Some(&SqlState::INVALID_CATALOG_NAME) => (Code::StoreFailed, "create the database, or configure another"),
         Some(_) => (Code::StoreFailed, "see the message of the database"),
-        None => (Code::StoreFailed, "see that the database runs and can be reached"),
+        None => (Code::StoreFailed, "check that the database is running and reachable"),
     };
-    // The error itself leaves out why.
+    // The error's own text omits the cause.
     let why = match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(said), _) => said.message().to_owned(),
         (None, Some(cause)) => format!("{error}: {cause}"),

@@ -1,4 +1,4 @@
-//! Addresses that start a run when they are called. What is kept of a secret is its hash, or its name.
+//! Webhooks: addresses that start a run when they are called. Of a secret, only its hash or its name is stored.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -6,27 +6,27 @@ use flowloom_core::error::StepError;
 use crate::Store;
 use crate::db::{Connection, Error, Row, params};
 
-/// A hook.
+/// A webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookRow {
-    /// Its id, which is in its address.
+    /// Id of the hook, part of its address.
     pub id: String,
-    /// Whose runs it starts.
+    /// User that owns the runs it starts.
     pub holder: String,
-    /// The id of the workflow.
+    /// Id of the workflow.
     pub workflow: String,
     /// SHA-256 of the secret that callers send, in hex.
     pub secret_hash: Option<String>,
-    /// The name of the secret that callers sign with.
+    /// Name of the secret that callers sign requests with.
     pub secret_name: Option<String>,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_at: u64,
 }
 
 const COLUMNS: &str = "id, holder, workflow, secret_hash, secret_name, created_at";
 
 impl Store {
-    /// Puts a hook in the place of the one with its id; `NotThere` if that is another's.
+    /// Creates or replaces the hook with this id. Fails with `NotThere` if the id belongs to another user.
     pub async fn put_hook(&self, new: HookRow) -> Result<(), StepError> {
         let put = move |connection: &Connection| {
             let HookRow { id, holder, workflow, secret_hash, secret_name, created_at } = &new;
@@ -38,19 +38,19 @@ impl Store {
         self.writer.submit(Box::new(put)).await
     }
 
-    /// The hooks of one user, or of all, by id.
+    /// The hooks of one user, or of all users, ordered by id.
     pub fn hooks(&self, holder: Option<&str>) -> Result<Vec<HookRow>, StepError> {
         let sql = format!("select {COLUMNS} from hook where (holder = $1 or $1 is null) order by id");
         self.read_with(|db| db.query(&sql, params![holder], row_of))
     }
 
-    /// The hook with this id.
+    /// The hook with this id, if it exists.
     pub fn hook(&self, id: &str) -> Result<Option<HookRow>, StepError> {
         let sql = format!("select {COLUMNS} from hook where id = $1");
         self.read_with(|db| db.first(&sql, params![id], row_of))
     }
 
-    /// Takes a hook away; `NotThere` if there is none of this id and user.
+    /// Deletes a hook. Fails with `NotThere` if the user has no hook with this id.
     pub async fn delete_hook(&self, holder: &str, id: &str) -> Result<(), StepError> {
         let (holder, id) = (holder.to_owned(), id.to_owned());
         let delete = move |connection: &Connection| match connection

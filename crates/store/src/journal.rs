@@ -1,4 +1,4 @@
-//! The runtime's journal on a database.
+//! Implementation of the runtime's journal on a database.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Journal for Store {
             let claimed = self
                 .writer
                 .submit(Box::new(move |connection| {
-                    // Another process may have claimed it since; only one of us finds the epoch it saw.
+                    // Another process may have claimed it since. Only one claimant finds the epoch it read.
                     let sql = "update run set epoch = epoch + 1, owner = $1, fruitless = fruitless + 1 \
                                where id = $2 and epoch = $3";
                     match connection.execute(sql, params![&owner, &run.to_string(), epoch])? {
@@ -68,7 +68,7 @@ impl Journal for Store {
         self.mailboxes.close(lease.run);
         if self.owner.drop_run(lease.run) && self.runs.is_none() {
             let owner = self.owner.name().to_owned();
-            // Nobody waits for this: an owner that is gone owns nothing anyway.
+            // Not awaited: a worker that is gone holds no leases anyway.
             drop(self.writer.append(Box::new(move |connection| {
                 let sql = "update run set owner = null where id = $1 and epoch = $2 and owner = $3";
                 connection.put(sql, params![&lease.run.to_string(), lease.epoch, &owner])
@@ -93,7 +93,7 @@ impl Journal for Store {
         let is_over = batch.records.iter().any(|record| matches!(record.event, Event::RunFinished { .. }));
         let appended = self.writer.append(Box::new(move |connection| batch.write(connection)));
         if is_over && matches!(appended, Append::Done(Ok(()))) {
-            // The end has taken the owner out of its row, so that giving the run up needs no commit of its own.
+            // The final event has cleared the owner column, so releasing the run needs no commit of its own.
             self.owner.drop_run(lease.run);
         }
         appended
@@ -125,13 +125,13 @@ impl Journal for Store {
     }
 
     fn wishes(&self, run: RunId) -> Option<Boxed<'static, Vec<Wish>>> {
-        // Other processes do not see runs that are kept in this one.
+        // Other processes cannot see runs in this process's memory.
         self.runs.is_none().then(|| self.mailboxes.clone().next(run))
     }
 }
 
 impl Store {
-    /// Keeps records in memory; what they say of users' memories goes into the database.
+    /// Appends records to a run in memory; memory writes of users still go to the database.
     fn append_in_memory(&self, runs: &MemoryRuns, lease: Lease, records: &[Arc<Record>]) -> Append {
         let kept = runs.append(lease, records);
         let holder = runs.holder(lease.run).unwrap_or_default();
@@ -145,7 +145,7 @@ impl Store {
     }
 }
 
-/// What an event keeps for its user, and under whose name.
+/// Memory writes of an event, each with the user that they belong to.
 fn remembered(holder: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
     match event {
         Event::RunFinished { said: Some(said), .. } => vec![(thread_holder(holder), said.clone())],
@@ -154,9 +154,9 @@ fn remembered(holder: &str, event: &Event) -> Vec<(String, MemoryWrite)> {
     }
 }
 
-/// Why a process that no longer owns a run stops.
+/// Error of a process that no longer holds the lease of a run.
 pub(crate) fn lost() -> StepError {
-    StepError::new(Code::OwnershipLost, "another process took the run over; this one stops without writing")
+    StepError::new(Code::OwnershipLost, "another process has taken over the run; this one stops without writing")
 }
 
 struct Current {
@@ -215,7 +215,8 @@ impl Batch {
         connection.put(sql, params)
     }
 
-    /// Refuses a second turn of a conversation while a living process drives one. One that waits for a person is none.
+    /// Rejects a second turn of a conversation while a living process drives one. A suspended turn does not block
+    /// others.
     fn take_turn(&self, connection: &Connection, holder: &str, keep: &str) -> Result<(), Error> {
         connection.one_at_a_time("turns")?;
         let sql = "select id, owner from run where holder = $1 and keep = $2 and finished_at is null \
@@ -227,13 +228,14 @@ impl Batch {
         match others.into_iter().find_map(driven) {
             None => Ok(()),
             Some(run) => {
-                let message = format!("the conversation has a turn under way, the run {run}; wait for its end");
+                let message =
+                    format!("the conversation already has a turn in progress (run {run}); wait until it ends");
                 Err(StepError::new(Code::RunOwned, message).into())
             }
         }
     }
 
-    /// The run, if the lease holds; it cannot be taken away before the commit.
+    /// Reads and locks the run's row. Fails with `OwnershipLost` if the lease is no longer valid.
     fn own(&self, connection: &Connection) -> Result<Own, Error> {
         let sql = "select number, holder, fruitless from run where id = $1 and epoch = $2 and owner = $3";
         let run = self.lease.run.to_string();
@@ -244,20 +246,20 @@ impl Batch {
     }
 }
 
-/// What an append must know of its run.
+/// Columns of a run that an append needs.
 struct Own {
     number: i64,
     holder: String,
-    /// Whether nothing has happened since it was taken up.
+    /// Whether the run made no progress since it was claimed.
     is_fruitless: bool,
 }
 
 fn kept_value(key: &str, text: &str) -> Result<Value, StepError> {
     parse_value(text)
-        .map_err(|error| StepError::new(Code::StoreCorrupt, format!("the memory {key:?} is damaged: {error}")))
+        .map_err(|error| StepError::new(Code::StoreCorrupt, format!("the memory entry {key:?} is damaged: {error}")))
 }
 
-/// What an event means for the other tables.
+/// Updates the other tables that an event affects.
 fn project(connection: &Connection, number: i64, holder: &str, record: &Record) -> Result<(), Error> {
     match &record.event {
         Event::RunStarted { .. } => set_status(connection, number, "running", None),

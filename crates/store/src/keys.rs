@@ -1,4 +1,4 @@
-//! Keys of a server's callers. What is kept of a key is its hash: who reads the database cannot call with it.
+//! API keys. Only the hash of a key is stored, so read access to the database does not allow calling the server.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -6,29 +6,29 @@ use flowloom_core::error::StepError;
 use crate::Store;
 use crate::db::{Connection, Error, Row, params};
 
-/// A key as a list shows it.
+/// An API key as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRow {
-    /// Its id, which is no secret.
+    /// Id of the key; not secret.
     pub id: String,
     /// SHA-256 of the key, in hex.
     pub hash: String,
-    /// What it is for.
+    /// Purpose of the key.
     pub name: String,
-    /// What it allows, separated by commas.
+    /// Scopes, separated by commas.
     pub scopes: String,
-    /// The user it belongs to; `None` if it may act for any.
+    /// User it acts for; `None` if it may act for any user.
     pub holder: Option<String>,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// When it was revoked.
+    /// Revocation time, in milliseconds since the Unix epoch.
     pub revoked_at: Option<u64>,
 }
 
 const COLUMNS: &str = "id, hash, name, scopes, holder, created_at, revoked_at";
 
 impl Store {
-    /// Keeps a new key.
+    /// Stores a new key.
     pub async fn put_key(&self, key: KeyRow) -> Result<(), StepError> {
         let insert = move |connection: &Connection| {
             let sql = "insert into api_key values ($1, $2, $3, $4, $5, $6, null)";
@@ -38,7 +38,7 @@ impl Store {
         self.writer.submit(Box::new(insert)).await
     }
 
-    /// Every key, the oldest first; revoked ones too.
+    /// All keys, oldest first, including revoked ones.
     pub fn keys(&self) -> Result<Vec<KeyRow>, StepError> {
         let sql = format!("select {COLUMNS} from api_key order by created_at, id");
         self.read_with(|db| db.query(&sql, &[], row))
@@ -50,12 +50,12 @@ impl Store {
         self.read_with(|db| db.first(&sql, params![hash], row))
     }
 
-    /// Revokes a key.
+    /// Revokes a key. Fails with `KeyUnknown` if there is no unrevoked key with this id.
     pub async fn revoke_key(&self, id: &str, at: u64) -> Result<(), StepError> {
         let id = id.to_owned();
         let revoke = move |connection: &Connection| {
             let sql = "update api_key set revoked_at = $1 where id = $2 and revoked_at is null";
-            let missing = StepError::new(Code::KeyUnknown, format!("there is no key {id} that could be revoked"));
+            let missing = StepError::new(Code::KeyUnknown, format!("there is no active key {id} to revoke"));
             connection.change(sql, params![at, &id], missing)
         };
         self.writer.submit(Box::new(revoke)).await

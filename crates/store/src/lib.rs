@@ -1,7 +1,7 @@
-//! The journal and catalog on SQLite, or on a Postgres that several processes share.
+//! Stores runs, definitions and users' data on SQLite, or on a Postgres database that several processes share.
 //!
-//! One thread owns the writing connection; everything that was queued while the previous commit ran becomes the next
-//! commit. What is acknowledged is on disk as far as [`Durability`] says.
+//! One thread owns the write connection. All jobs queued during a commit form the next commit. [`Durability`]
+//! determines what an acknowledged write survives.
 
 mod backup;
 mod catalog;
@@ -61,16 +61,25 @@ use writer::Writer;
 pub enum Durability {
     /// A crash of the machine: one fsync per commit.
     Full,
-    /// A crash of the process; a power loss may take the last commits, never tear one.
+    /// A crash of the process. A power failure may lose the last commits, but never tears one.
     Normal,
-    /// A crash of the process only, without any promise about the machine.
+    /// A crash of the process; no promise about a crash of the machine.
     Off,
-    /// Nothing: runs are kept in this process, and of those that have ended the last thousand.
+    /// Nothing: runs stay in this process's memory, and only the last thousand finished runs are retained.
     Memory,
 }
 
 impl Durability {
-    /// The durability called `name`.
+    /// Parses a setting: `full`, `normal`, `off` or `memory`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_store::Durability;
+    ///
+    /// assert_eq!(Durability::parse("full"), Some(Durability::Full));
+    /// assert_eq!(Durability::parse("safe"), None);
+    /// ```
     pub fn parse(name: &str) -> Option<Durability> {
         match name {
             "full" => Some(Durability::Full),
@@ -82,33 +91,33 @@ impl Durability {
     }
 }
 
-/// How a store is opened.
+/// Settings of a store.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The data folder: SQLite's file, and what the program keeps beside it.
+    /// The data folder: SQLite's file, and other files of the program.
     pub folder: PathBuf,
-    /// What an acknowledged write survives; of SQLite. Postgres waits for the disk as it is configured itself.
+    /// What an acknowledged write survives. SQLite only: Postgres commits as its server is configured.
     pub durability: Durability,
-    /// The Postgres in the place of SQLite.
+    /// The Postgres database to use instead of SQLite.
     pub database: Option<Database>,
-    /// How long a process that shares a Postgres may be silent until others take up its runs.
+    /// How long a process that shares a Postgres database may be silent before others reclaim its runs.
     pub lease: Duration,
 }
 
 impl Settings {
-    /// SQLite in a data folder.
+    /// Settings for SQLite in a data folder.
     pub fn of(folder: &Path, durability: Durability) -> Settings {
         Settings { folder: folder.to_owned(), durability, database: None, lease: LEASE }
     }
 }
 
-/// The usual lease.
+/// Default duration of a lease.
 pub const LEASE: Duration = Duration::from_secs(15);
 
-/// SQLite's file in the data folder.
+/// Name of SQLite's file in the data folder.
 pub(crate) const FILE: &str = "flowloom.db";
 
-/// All runs of one database.
+/// A database with all its runs, definitions and users' data.
 pub struct Store {
     folder: PathBuf,
     writer: Writer,
@@ -117,28 +126,29 @@ pub struct Store {
     is_leaving: AtomicBool,
     mailboxes: Arc<Mailboxes>,
     vectors: search::Vectors,
-    /// The runs, if they are not in the database.
+    /// The runs, if they are stored in memory.
     runs: Option<MemoryRuns>,
-    /// Bundles that wait for the first event of their run, to be stored in its transaction; those of runs in memory stay.
+    /// Bundles waiting to be stored in the transaction of their run's first event. Bundles of runs in memory stay here.
     bundles: Mutex<HashMap<Hash, Arc<str>>>,
 }
 
 impl Store {
-    /// Opens SQLite in the data folder, making it if it is not there.
+    /// Opens SQLite in the data folder, creating both if necessary.
     pub fn open(folder: &Path, durability: Durability) -> Result<Arc<Store>, StepError> {
         Store::open_with(&Settings::of(folder, durability))
     }
 
-    /// Opens the database that the settings name, making its tables if they are not there.
+    /// Opens the configured database and migrates its schema. Fails with `StoreReadOnly`, `StoreNewer` or
+    /// `StoreFailed`.
     pub fn open_with(settings: &Settings) -> Result<Arc<Store>, StepError> {
         let folder = &settings.folder;
         let made = std::fs::create_dir_all(folder);
         match (&settings.database, made) {
-            // What is beside the database is not needed for it.
+            // Postgres does not need the data folder.
             (Some(database), _) => Store::on_postgres(folder, database, settings.lease),
             (None, Ok(())) => Store::on_sqlite(folder, settings.durability),
             (None, Err(error)) => {
-                let message = format!("the data folder {} cannot be made: {error}", folder.display());
+                let message = format!("cannot create the data folder {}: {error}", folder.display());
                 Err(StepError::new(Code::StoreReadOnly, message))
             }
         }
@@ -182,8 +192,8 @@ impl Store {
         })
     }
 
-    /// Keeps other servers from this data folder as long as what it gives lives; `StoreLocked` if there is one. Servers
-    /// may share a Postgres.
+    /// Locks the data folder for one server; the lock is held as long as the returned value lives. Fails with
+    /// `StoreLocked` if another server holds it. Returns `None` on Postgres, which servers may share.
     pub fn serve_alone(&self) -> Result<Option<Alone>, StepError> {
         if self.owner.is_leased() { Ok(None) } else { Alone::with(&self.folder).map(Some) }
     }
@@ -193,12 +203,12 @@ impl Store {
         &self.folder
     }
 
-    /// Commits so far, for benches: each one is one fsync under [`Durability::Full`].
+    /// Number of commits so far, for benchmarks. Each is one fsync under [`Durability::Full`].
     pub fn commits(&self) -> u64 {
         self.writer.commits()
     }
 
-    /// Says that this process ends, so that others take up at once what it leaves.
+    /// Marks this process as shutting down, so that others can reclaim its runs at once.
     pub async fn leave(&self) -> Result<(), StepError> {
         self.is_leaving.store(true, Ordering::Relaxed);
         match self.owner.farewell() {
@@ -207,28 +217,28 @@ impl Store {
         }
     }
 
-    /// Whether this process ends: what is given up now goes on elsewhere.
+    /// Whether this process is shutting down; its runs will continue in other processes.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
-    /// Which database this is, for people.
+    /// Name and version of the database, for people.
     pub fn describe(&self) -> Result<String, StepError> {
         self.read_with(Connection::describe)
     }
 
-    /// How many bytes the database has.
+    /// Size of the database in bytes.
     pub fn bytes(&self) -> Result<u64, StepError> {
         self.read_with(Connection::bytes)
     }
 
-    /// Lets SQLite's file grow to so many pages only, as a full disk would; for tests.
+    /// Limits SQLite's file to a number of pages, to simulate a full disk in tests.
     pub fn limit_pages(&self, pages: u32) -> Result<(), StepError> {
         let set = format!("PRAGMA max_page_count={pages}");
         Ok(self.writer.between(|connection| match connection {
             Connection::Sqlite(sqlite) => sqlite.run(&set),
             Connection::Postgres(_) => {
-                Err(StepError::new(Code::StoreFailed, "a Postgres has no pages to limit").into())
+                Err(StepError::new(Code::StoreFailed, "the page limit is supported on SQLite only").into())
             }
         })?)
     }
@@ -245,7 +255,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if let Some(job) = self.owner.farewell() {
-            // The writer does what is queued before it ends.
+            // The writer finishes its queue before it ends.
             drop(self.writer.submit(job));
         }
     }

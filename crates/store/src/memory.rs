@@ -1,5 +1,5 @@
-//! Runs that are kept in this process and gone with it: for trials, and for figures without a disk. Everything else of a
-//! store (keys, memories, workflows) is in its database all the same.
+//! Runs stored in this process's memory and lost with it: for trials, and for benchmarks without a disk. Everything
+//! else of a store (keys, memories, workflows) is still in the database.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::catalog::{RunFilter, RunRow};
 use crate::journal::lost;
 use crate::rows::unknown;
 
-/// Runs that have ended and are kept, at most; the oldest go first.
+/// Maximum number of finished runs to retain; the oldest are removed first.
 const ENDED: usize = 1000;
 
 /// The runs of this process.
@@ -39,7 +39,7 @@ impl MemoryRuns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a run under a new epoch.
+    /// Claims a run under a new epoch.
     pub(crate) fn claim(&self, run: RunId) -> Result<Lease, StepError> {
         let mut state = self.state();
         let kept = state.runs.get_mut(&run).ok_or_else(|| unknown(run))?;
@@ -79,7 +79,7 @@ impl MemoryRuns {
     pub(crate) fn read(&self, run: RunId, after: u64) -> Result<Vec<Arc<Record>>, StepError> {
         let state = self.state();
         let kept = state.runs.get(&run).ok_or_else(|| unknown(run))?;
-        // Numbers begin at 1 and have no gap.
+        // Sequence numbers start at 1 and have no gaps.
         Ok(kept.records.iter().skip(usize::try_from(after).unwrap_or(usize::MAX)).cloned().collect())
     }
 
@@ -87,18 +87,18 @@ impl MemoryRuns {
         self.state().runs.get(&run).map(|kept| kept.row.clone())
     }
 
-    /// Whose it is.
+    /// The user that owns a run.
     pub(crate) fn holder(&self, run: RunId) -> Option<String> {
         self.state().runs.get(&run).map(|kept| kept.row.holder.clone())
     }
 
-    /// When the oldest run was created that has not ended; ids are in the order of creation.
+    /// Creation time of the oldest unfinished run; ids are ordered by creation.
     pub(crate) fn oldest_unfinished(&self) -> Option<u64> {
         let state = self.state();
         state.runs.values().find(|kept| kept.row.finished_at.is_none()).map(|kept| kept.row.created_at)
     }
 
-    /// Those that a filter lets through, the newest first.
+    /// Runs that match a filter, newest first.
     pub(crate) fn runs_of(&self, filter: &RunFilter) -> Vec<RunRow> {
         let is = |wanted: &Option<String>, has: &String| wanted.as_ref().is_none_or(|wanted| wanted == has);
         let state = self.state();

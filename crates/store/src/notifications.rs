@@ -1,4 +1,4 @@
-//! What runs tell their users, to be read later.
+//! Notifications that runs leave for their users.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -9,43 +9,43 @@ use crate::db::{Connection, Error, Row, params};
 /// A notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotificationRow {
-    /// Its number.
+    /// Id, in ascending order of creation.
     pub id: i64,
-    /// Whom it is for.
+    /// User that receives it.
     pub holder: String,
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// The text.
+    /// Text.
     pub body: String,
-    /// What else was given, as JSON.
+    /// Additional data, as JSON.
     pub metadata: String,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Whether it was read.
+    /// Whether the user has read it.
     pub is_read: bool,
 }
 
-/// One that is to be made.
+/// A notification to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewNotification {
-    /// Made twice under one key, it is there once.
+    /// Idempotency key: a second notification with the same key is ignored.
     pub key: String,
-    /// Whom it is for.
+    /// User that receives it.
     pub holder: String,
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// The text.
+    /// Text.
     pub body: String,
-    /// What else is given, as JSON.
+    /// Additional data, as JSON.
     pub metadata: String,
-    /// When it is made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub at: u64,
 }
 
 const COLUMNS: &str = "id, holder, title, body, metadata, at, read_at";
 
 impl Store {
-    /// Makes a notification.
+    /// Creates a notification, unless one with its key exists.
     pub async fn notify(&self, new: NewNotification) -> Result<(), StepError> {
         let sql = "insert into notification (key, holder, title, body, metadata, at) values ($1, $2, $3, $4, $5, $6) \
                    on conflict do nothing";
@@ -56,14 +56,14 @@ impl Store {
         self.writer.submit(Box::new(job)).await
     }
 
-    /// The newest notifications first; of one user, or of all.
+    /// Notifications of one user, or of all users, newest first.
     pub fn notifications(&self, holder: Option<&str>, limit: u32) -> Result<Vec<NotificationRow>, StepError> {
         let sql =
             format!("select {COLUMNS} from notification where (holder = $1 or $1 is null) order by id desc limit $2");
         self.read_with(|db| db.query(&sql, params![holder, limit], row_of))
     }
 
-    /// Marks one as read; `NotThere` if there is none of this number and user.
+    /// Marks a notification as read. Fails with `NotThere` if the user has no notification with this id.
     pub async fn read_notification(&self, holder: Option<&str>, id: i64, at: u64) -> Result<(), StepError> {
         let sql = "update notification set read_at = coalesce(read_at, $1) \
                    where id = $2 and (holder = $3 or $3 is null)";

@@ -1,5 +1,6 @@
-//! Runs that say they are running while nobody drives them: their process has gone, or could not write. Whoever serves
-//! takes them up; one that gets no further however often it is taken up is left alone until a person decides.
+//! Abandoned runs: their status is `running`, but no living process drives them, because their process died or could
+//! not write. Servers reclaim them. A run that makes no progress after repeated claims is quarantined until a person
+//! resumes it.
 
 use std::sync::Arc;
 
@@ -13,20 +14,20 @@ use flowloom_runtime::journal::{Append, Journal, Lease};
 use crate::Store;
 use crate::db::{Connection, Error, Row, params};
 
-/// So often a run is taken up that gets no further.
+/// Number of claims without progress after which a run is no longer reclaimed.
 const FRUITLESS: u64 = 3;
 
-/// A run that nobody drives.
+/// A run that no living process drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// Its id.
+    /// The run's id.
     pub id: RunId,
-    /// Whether it was taken up too often without getting any further.
+    /// Whether it was claimed too often without making progress.
     pub is_hopeless: bool,
 }
 
 impl Store {
-    /// Runs that say they are running while nobody drives them, the oldest first of each owner; `limit` at most.
+    /// Runs with the status `running` that no living process drives, oldest first per worker; at most `limit`.
     pub fn orphans(&self, limit: u32) -> Result<Vec<Orphan>, StepError> {
         self.read_with(|db| {
             let living = self.owner.living(db)?;
@@ -44,7 +45,7 @@ impl Store {
         })
     }
 
-    /// Leaves a run alone until a person resumes it.
+    /// Suspends a run with the status `quarantined`, until a person resumes it.
     pub async fn quarantine(&self, run: RunId, at: u64) -> Result<(), StepError> {
         let lease = self.claim(run).await?;
         let suspended = self.suspend(lease, at).await;
@@ -86,7 +87,7 @@ fn runs_of(db: &Connection, owner: Option<&str>) -> Result<Vec<Orphan>, Error> {
     rows.into_iter().flatten().map(|(id, count)| Ok(Orphan { id, is_hopeless: count? >= FRUITLESS })).collect()
 }
 
-/// Whether a record says that its run got on.
+/// Whether a record is progress of its run.
 pub(crate) fn is_progress(record: &Record) -> bool {
     !matches!(record.event, Event::RunStarted { .. } | Event::RunSuspended { .. })
 }

@@ -1,5 +1,4 @@
-//! Taking away runs that ended long ago, with all that only they had. What runs remember and what was said in threads is
-//! no run's own, and stays.
+//! Deletes old finished runs and the data that only they reference. Memory and threads belong to users and are kept.
 
 use flowloom_core::error::StepError;
 use flowloom_core::status::Status;
@@ -8,27 +7,27 @@ use crate::Store;
 use crate::db::{Connection, Error, params};
 use crate::rows::EVENTS;
 
-/// Runs that are taken away in one commit, so that others have their turn.
+/// Runs deleted in one commit; small, so that other writers get their turn.
 const BATCH: u32 = 200;
 
-/// Runs of one status that ended before a time.
+/// Selects runs of one status that ended before a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Old {
-    /// The status, one with which a run ends.
+    /// Status of the runs, one that a finished run can have.
     pub status: Status,
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     pub before: u64,
 }
 
 impl Store {
-    /// How many runs are that old.
+    /// Number of matching runs.
     pub fn count_old(&self, old: Old) -> Result<u64, StepError> {
         let sql = "select count(*) from run where status = $1 and finished_at < $2";
         let found = self.read_with(|db| db.first(sql, params![old.status.name(), old.before], |row| row.count(0)));
         Ok(found?.unwrap_or_default())
     }
 
-    /// Takes away the runs that are that old; how many there were.
+    /// Deletes the matching runs and returns their number.
     pub async fn prune(&self, old: Old) -> Result<u64, StepError> {
         let mut count = 0;
         loop {

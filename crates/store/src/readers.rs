@@ -1,4 +1,4 @@
-//! The connections that read. One is opened when it is needed first, and lent to one reader at a time.
+//! Pool of read connections. A connection is opened when it is first needed and lent to one reader at a time.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use flowloom_core::error::StepError;
 
 use crate::db::{Connection, Error, Source};
 
-/// Connections of one database.
+/// Read connections of one database.
 pub(crate) struct Readers {
     source: Source,
     state: Mutex<State>,
@@ -19,7 +19,7 @@ struct State {
     lent: usize,
 }
 
-/// A connection that comes back when its reader is done, or has panicked.
+/// A borrowed connection, returned when its reader finishes or panics.
 struct Lent<'a> {
     readers: &'a Readers,
     connection: Option<Connection>,
@@ -30,7 +30,7 @@ impl Readers {
         Readers { source, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Reads from the database.
+    /// Runs a read, and repeats it on a new connection if an idle one turns out to be lost.
     pub(crate) fn read<T: Send>(&self, read: impl Fn(&Connection) -> Result<T, Error> + Send) -> Result<T, StepError> {
         Ok(self.source.wait(move || self.lend().read(&self.source, &read))?)
     }
@@ -57,7 +57,7 @@ impl Lent<'_> {
             return answer;
         }
         self.connection = None;
-        // One that was idle may have been lost long ago.
+        // An idle connection may have been lost long ago.
         if is_new { answer } else { self.connection(source).and_then(read) }
     }
 

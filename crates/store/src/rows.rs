@@ -1,4 +1,4 @@
-//! Events as rows, and rows as events.
+//! Converts between events and rows.
 
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ use flowloom_core::value::Value;
 
 use crate::db::{Connection, Error, Row, params};
 
-/// Outputs from this size up are stored once, by their hash, however often they occur.
+/// Size in bytes from which an output is stored by its hash in a table of its own, so that equal outputs are stored
+/// once.
 const LARGE: usize = 4096;
 
-/// Runs below a database: each has 2^32 events at most.
+/// Maximum number of events of a run; events are numbered `run.number * EVENTS + seq`.
 pub(crate) const EVENTS: i64 = 1 << 32;
 
-/// An event as it is stored.
+/// An event in its stored form.
 pub(crate) struct Stored {
     seq: u64,
     at: u64,
@@ -33,7 +34,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Writes an event out; done before the writer's turn, so that it only has to bind and step.
+    /// Serialises an event. Done before the writer's turn, so that the writer only binds and executes.
     pub(crate) fn of(record: &Record) -> Result<Stored, StepError> {
         let invalid = |error: serde_json::Error| StepError::new(Code::StoreFailed, error.to_string());
         let mut stored = Stored {
@@ -52,7 +53,7 @@ impl Stored {
                 stored.data = slim.data().map_err(invalid)?;
                 stored.blob = Some((Hash::of(content.as_bytes()).to_string(), content));
             }
-            // Half of all rows: the names of their fields would be a third of what is stored of a small step.
+            // Half of all rows; field names would be a third of what a small step stores.
             Event::StepStarted { kind, target, hash, class } => {
                 stored.data = Some(serde_json::to_string(&(kind, target, hash, class)).map_err(invalid)?);
             }
@@ -73,7 +74,7 @@ impl Stored {
     }
 }
 
-/// The events of a run after `after`, `most` of them at most.
+/// The events of a run after `after`, at most `most`.
 pub(crate) fn read(connection: &Connection, run: RunId, after: u64, most: u32) -> Result<Vec<Arc<Record>>, Error> {
     let number = number(connection, run)?;
     let sql = "select event.id, at, path, attempt, kind, data, blob.content from event \
@@ -109,14 +110,14 @@ fn event(kind: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
     }
 }
 
-/// The number of a run.
+/// Number of a run. Fails with `RunNotFound`.
 pub(crate) fn number(connection: &Connection, run: RunId) -> Result<i64, Error> {
     let found =
         connection.first("select number from run where id = $1", params![&run.to_string()], |row| row.get(0))?;
     found.ok_or_else(|| unknown(run).into())
 }
 
-/// There is no such run.
+/// Error for a run that does not exist.
 pub(crate) fn unknown(run: RunId) -> StepError {
     StepError::new(Code::RunNotFound, format!("there is no run {run}"))
 }

@@ -1,5 +1,5 @@
-//! Workflows that are run at certain times. What is due is claimed in the database, so that of several servers one starts
-//! it; a claim names the run, so that a server that ends between claiming and starting starts it later.
+//! Schedules. A due schedule is claimed in the database, so that only one of several servers starts its run. The claim
+//! stores the id of the run: if the server dies before starting it, another one starts it under the same id.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -11,29 +11,29 @@ use crate::db::{Connection, Error, Row, params};
 /// A schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleRow {
-    /// Its id, which is its holder's.
+    /// Id, unique per user.
     pub id: String,
-    /// Whose runs it starts.
+    /// User that owns the runs it starts.
     pub holder: String,
-    /// The id of the workflow.
+    /// Id of the workflow.
     pub workflow: String,
-    /// When: five or six fields, or seven with a year.
+    /// Cron expression with five or six fields, or seven with a year.
     pub cron: String,
-    /// Where the times are meant, for example `Europe/Berlin`.
+    /// Time zone of the expression, for example `Europe/Berlin`.
     pub timezone: String,
-    /// The inputs, as JSON.
+    /// Inputs of the runs, as JSON.
     pub inputs: String,
-    /// Whether one run makes up for times at which nobody served.
+    /// Whether one run makes up for times that were missed while no server was running.
     pub catches_up: bool,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// When it is due next.
+    /// Next due time, in milliseconds since the Unix epoch.
     pub next_at: u64,
-    /// When it was due last.
+    /// Last due time, in milliseconds since the Unix epoch.
     pub last_at: Option<u64>,
-    /// The run of that time.
+    /// The run started for the last due time.
     pub last_run: Option<String>,
-    /// Whether that run was claimed and has not been seen to begin.
+    /// Whether that run was claimed but is not known to have started.
     pub is_pending: bool,
 }
 
@@ -41,7 +41,7 @@ const COLUMNS: &str = "id, holder, workflow, cron, timezone, inputs, catches_up,
                        is_pending";
 
 impl Store {
-    /// Puts a schedule in the place of the one with its id.
+    /// Creates or replaces the schedule with this id.
     pub async fn put_schedule(&self, new: ScheduleRow) -> Result<(), StepError> {
         let put = move |connection: &Connection| {
             let sql = "insert into schedule (id, holder, workflow, cron, timezone, inputs, catches_up, created_at, next_at) \
@@ -57,20 +57,20 @@ impl Store {
         self.writer.submit(Box::new(put)).await
     }
 
-    /// The schedules of one user, or of all, by id.
+    /// The schedules of one user, or of all users, ordered by id.
     pub fn schedules(&self, holder: Option<&str>) -> Result<Vec<ScheduleRow>, StepError> {
         let sql = format!("select {COLUMNS} from schedule where (holder = $1 or $1 is null) order by id, holder");
         self.read_with(|db| db.query(&sql, params![holder], row_of))
     }
 
-    /// The schedules that are due at `now`, or whose run was claimed and has not begun.
+    /// Schedules that are due at `now`, or whose claimed run has not started.
     pub fn due(&self, now: u64) -> Result<Vec<ScheduleRow>, StepError> {
         let sql = format!("select {COLUMNS} from schedule where next_at <= $1 or is_pending = 1 order by next_at");
         self.read_with(|db| db.query(&sql, params![now], row_of))
     }
 
-    /// Claims what is due: the schedule is due again at `next_at`, and `run` is its run of `at`, if there is one.
-    /// `RunOwned` if another server was quicker.
+    /// Claims a due schedule: its next due time becomes `next_at`, and `run` is recorded as the run for its due time,
+    /// if given. Fails with `RunOwned` if another server has claimed it already.
     pub async fn claim_due(
         &self,
         seen: &ScheduleRow,
@@ -79,7 +79,7 @@ impl Store {
     ) -> Result<(), StepError> {
         let (holder, id, seen) = (seen.holder.clone(), seen.id.clone(), seen.next_at);
         let claim = move |connection: &Connection| {
-            let quicker = StepError::new(Code::RunOwned, "another server was quicker");
+            let quicker = StepError::new(Code::RunOwned, "another server has already claimed the schedule");
             match run {
                 Some((run, at)) => {
                     let sql = "update schedule set next_at = $1, last_run = $2, last_at = $3, is_pending = 1 \
@@ -95,7 +95,7 @@ impl Store {
         self.writer.submit(Box::new(claim)).await
     }
 
-    /// Notes that the run that was claimed has begun, or cannot.
+    /// Records that the claimed run has started, or cannot start.
     pub async fn claim_settled(&self, seen: &ScheduleRow) -> Result<(), StepError> {
         let (holder, id, run) = (seen.holder.clone(), seen.id.clone(), seen.last_run.clone());
         let settle = move |connection: &Connection| {
@@ -105,7 +105,7 @@ impl Store {
         self.writer.submit(Box::new(settle)).await
     }
 
-    /// Takes a schedule away; `NotThere` if there is none of this id and user.
+    /// Deletes a schedule. Fails with `NotThere` if the user has no schedule with this id.
     pub async fn delete_schedule(&self, holder: &str, id: &str) -> Result<(), StepError> {
         let (holder, id) = (holder.to_owned(), id.to_owned());
         let delete = move |connection: &Connection| {

@@ -1,4 +1,4 @@
--- What a server needs beside the journal: who may call it, and which calls it has taken already.
+-- Server tables: who may call it (API keys), and which calls it has accepted (idempotency keys).
 
 create table api_key (
     id text primary key,

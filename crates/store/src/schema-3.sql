@@ -1,4 +1,4 @@
--- Definitions that programs keep: what is in force, what each was before, and what each needs of the others.
+-- Stored definitions: the current content, all versions, and which definitions use which.
 
 create table definition (
     holder text not null,

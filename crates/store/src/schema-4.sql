@@ -1,5 +1,5 @@
--- What a server needs that takes up the runs of processes that have gone: how often a run was taken up since it last got
--- on, and a quick way to those that say they are running.
+-- Recovery of runs of dead processes: how often a run was claimed since its last progress, and an index of the runs
+-- with the status running.
 
 alter table run add column fruitless integer not null default 0;
 

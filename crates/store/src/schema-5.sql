@@ -1,4 +1,4 @@
--- What starts runs by itself: times, and calls from elsewhere.
+-- Automatic starts: schedules and webhooks.
 
 create table schedule (
     id text not null,
@@ -27,7 +27,7 @@ create table hook (
     created_at integer not null
 ) without rowid;
 
--- What is taken away with old runs is found by these.
+-- Indexes that find the data to delete together with old runs.
 create index event_output on event (output) where output is not null;
 create index run_bundle on run (bundle);
 create index run_finished on run (status, finished_at) where finished_at is not null;

@@ -1,4 +1,4 @@
--- Which conversation a run is a turn of.
+-- The conversation that a run is a turn of.
 
 alter table run add column keep text;
 

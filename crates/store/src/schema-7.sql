@@ -1,4 +1,4 @@
--- By what blocks are found: their words, and vectors that stand for their texts. Equal texts share a vector.
+-- Search index of blocks: their words, and embeddings of their texts. Equal texts share an embedding.
 
 create table block_card (
     number integer primary key,
@@ -21,7 +21,7 @@ create table embedding (
     primary key (model, hash)
 ) without rowid;
 
--- Counts what changed of a holder's blocks, so that a process knows when what it has in memory is old.
+-- Counts changes to a user's blocks, so that a process can detect that its cache is out of date.
 create table block_state (
     holder text primary key,
     version integer not null

@@ -1,4 +1,5 @@
--- The journal (event) is the only truth: run.status, memory and every other column that an event implies can be rebuilt.
+-- The journal (event) is the only source of truth: run.status, memory and every other column that an event implies can
+-- be rebuilt.
 
 create table run (
     number integer primary key,
@@ -14,7 +15,7 @@ create table run (
     bundle text not null
 );
 
--- id = run.number * 2^32 + seq: one tree, each run's events together, and no index beside it.
+-- id = run.number * 2^32 + seq: one index tree, in which the events of a run are adjacent, without a second index.
 create table event (
     id integer primary key,
     at integer not null,

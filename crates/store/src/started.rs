@@ -1,4 +1,4 @@
-//! Calls that start something, by the key their caller gave them: sent twice, they start it once.
+//! Idempotency keys of calls that start a run: a call sent twice with the same key starts one run.
 
 use flowloom_core::error::StepError;
 use flowloom_core::id::RunId;
@@ -6,17 +6,17 @@ use flowloom_core::id::RunId;
 use crate::Store;
 use crate::db::{Connection, params};
 
-/// What became of the key of a call.
+/// What an idempotency key is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Started {
-    /// The run that the same call starts, or has started.
+    /// The run that this call starts or has started.
     Run(RunId),
-    /// The key was used for another call.
+    /// The key was used for a different call.
     Other,
 }
 
 impl Store {
-    /// Takes `key` of `holder` for the call whose hash is `request`, which starts `run`, unless it was taken before.
+    /// Reserves `key` of a user for the call whose hash is `request`, which starts `run`, unless the key is taken.
     pub async fn start_once(
         &self,
         (holder, key): (&str, &str),
@@ -41,7 +41,7 @@ impl Store {
             _ => Started::Other,
         })
     }
-    /// Notes that the call that took `key` went on with `run`, which was there before.
+    /// Records that the call with `key` continued `run`, which existed already.
     pub async fn started_as(&self, (holder, key): (&str, &str), run: RunId) -> Result<(), StepError> {
         let (holder, key) = (holder.to_owned(), key.to_owned());
         let note = move |connection: &Connection| {

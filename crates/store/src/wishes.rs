@@ -1,5 +1,5 @@
-//! Wishes that other processes leave for a run. One thread looks for them, and only while a run of this process is
-//! driven; each run has a mailbox.
+//! Signals that other processes send to a run. One thread polls for them while this process drives any runs, and each
+//! run has a mailbox.
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::db::{Connection, Error, Source};
 
-/// How long a wish waits at most before it is seen.
+/// Interval at which signals are polled.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The mailboxes of the runs that this process drives.
+/// Mailboxes of the runs that this process drives.
 pub(crate) struct Mailboxes {
     source: Source,
     state: Mutex<State>,
@@ -48,7 +48,7 @@ impl Mailboxes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next wishes for a run.
+    /// Waits for the next signals of a run.
     pub(crate) fn next(self: Arc<Mailboxes>, run: RunId) -> Boxed<'static, Vec<Wish>> {
         self.watch();
         Box::pin(poll_fn(move |context| {
@@ -62,7 +62,7 @@ impl Mailboxes {
         }))
     }
 
-    /// Forgets a run that is no longer driven.
+    /// Removes the mailbox of a run that is no longer driven.
     pub(crate) fn close(&self, run: RunId) {
         self.state().boxes.remove(&run);
     }
@@ -77,7 +77,7 @@ impl Mailboxes {
         state.is_watching = watcher.spawn(move || look(&mailboxes)).is_ok();
     }
 
-    /// Looks once; `false` when the database cannot be read.
+    /// Polls once; `false` if the database cannot be read.
     fn deliver(&self, connection: &Connection) -> bool {
         let Ok(found) = read(connection) else { return false };
         let mut woken = Vec::new();
@@ -122,7 +122,7 @@ fn read(connection: &Connection) -> Result<Vec<(i64, RunId, Wish)>, Error> {
     Ok(rows.into_iter().filter_map(|(id, run, wish)| Some((id, run?, wish?))).collect())
 }
 
-/// A wish as it is stored.
+/// A signal in its stored form.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Wire {

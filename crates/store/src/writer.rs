@@ -1,11 +1,11 @@
-//! The one connection that writes, and its thread. A commit holds everything that was queued while the previous one
-//! ran, so that many runs share one wait for the disk.
+//! The write connection and its thread. A commit contains all jobs that were queued during the previous one, so that
+//! many runs share one wait for the disk.
 //!
-//! Where a commit does not wait for the disk, it is quicker than waking the thread and being woken by it: then a job
-//! that finds nobody before it is committed at once by whoever submits it.
+//! If commits do not wait for the disk, a commit is faster than waking the thread and being woken by it. A job that
+//! finds the queue empty is then committed on the caller's thread.
 //!
-//! Moving what was written from the log to the database waits for the disk under every durability but `off`, so it is
-//! the thread's work and goes on beside commits.
+//! Checkpoints (moving the log into the database) wait for the disk under every durability except `off`. The thread
+//! runs them concurrently with commits.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use crate::db::sqlite::Sqlite;
 use crate::db::{Connection, Job};
 
-/// Commits between two checkpoints: a few megabytes of log.
+/// Number of commits between two checkpoints: a few megabytes of log.
 const CHECKPOINT_EVERY: u64 = 1000;
 
 struct Queued {
@@ -34,7 +34,7 @@ enum Order {
     Checkpoint,
 }
 
-/// The handle of the writing thread.
+/// Handle of the writer thread.
 pub(crate) struct Writer {
     queue: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
@@ -42,17 +42,17 @@ pub(crate) struct Writer {
     is_quick: bool,
 }
 
-/// Where commits are made, by one thread at a time.
+/// The write connection; one thread at a time commits on it.
 struct Desk {
     connection: Mutex<Connection>,
-    /// Jobs that are queued or being committed by the thread; while there are any, nobody goes before them.
+    /// Jobs that are queued or being committed by the thread. While there are any, no job may overtake them.
     queued: AtomicUsize,
     commits: AtomicU64,
 }
 
 impl Writer {
-    /// Starts the thread. `background` is a connection of its own for checkpoints; `is_quick` says that a commit does not
-    /// wait for the disk.
+    /// Starts the thread. `background` is a separate connection for checkpoints. `is_quick` states that a commit does
+    /// not wait for the disk.
     pub(crate) fn start(
         connection: Connection,
         background: Option<Sqlite>,
@@ -65,7 +65,12 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || write(&shared, background.as_ref(), &orders))
-            .map_err(|error| StepError::new(Code::StoreFailed, format!("the writer cannot start: {error}")))?;
+            .map_err(|error| {
+                StepError::new(
+                    Code::StoreFailed,
+                    format!("cannot start the thread that writes to the database: {error}"),
+                )
+            })?;
         Ok(Writer { queue: Some(queue), thread: Some(thread), desk, is_quick })
     }
 
@@ -78,14 +83,14 @@ impl Writer {
         use_it(&self.desk.connection())
     }
 
-    /// Commits a job at once if that is quick, else queues it.
+    /// Commits a job at once if that is fast, otherwise queues it.
     pub(crate) fn append(&self, mut job: Job) -> Append {
         match self.is_quick.then(|| self.desk.commit_now(&mut job)).flatten() {
             Some(result) => {
                 if self.commits().is_multiple_of(CHECKPOINT_EVERY)
                     && let Some(queue) = &self.queue
                 {
-                    // If the thread is gone, so is the store.
+                    // If the thread is gone, the store is closed.
                     let _ = queue.send(Order::Checkpoint);
                 }
                 Append::Done(result)
@@ -94,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// Queues a job; ready when it is committed, or could not be.
+    /// Queues a job. The future completes when the job is committed or has failed.
     pub(crate) fn submit(&self, job: Job) -> Boxed<'static, Result<(), StepError>> {
         let (done, committed) = oneshot::channel();
         self.desk.queued.fetch_add(1, Ordering::AcqRel);
@@ -123,7 +128,7 @@ impl Desk {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits one job on the thread of the caller; `None` if it would have to wait for another job or process.
+    /// Commits a job on the caller's thread; `None` if it would have to wait for another job or process.
     fn commit_now(&self, job: &mut Job) -> Option<Result<(), StepError>> {
         let connection = self.connection.try_lock().ok()?;
         if self.queued.load(Ordering::Acquire) > 0 {
@@ -151,7 +156,7 @@ fn write(desk: &Desk, background: Option<&Sqlite>, orders: &Receiver<Order>) {
             let count = desk.commits.fetch_add(1, Ordering::Relaxed) + 1;
             is_due |= count.is_multiple_of(CHECKPOINT_EVERY);
             for (queued, result) in batch.into_iter().zip(results) {
-                // Whoever asked may be gone; the commit stands.
+                // The caller may be gone; the commit is valid anyway.
                 let _ = queued.done.send(result);
             }
         }
@@ -164,13 +169,13 @@ fn write(desk: &Desk, background: Option<&Sqlite>, orders: &Receiver<Order>) {
     }
 }
 
-/// Commits a batch; the result of each job.
+/// Commits a batch and returns the result of each job.
 fn commit(connection: &Connection, batch: &mut [Queued]) -> Vec<Result<(), StepError>> {
     let mut jobs: Vec<&mut Job> = batch.iter_mut().map(|queued| &mut queued.job).collect();
     match connection.transact(&mut jobs) {
         Ok(()) => jobs.iter().map(|_| Ok(())).collect(),
         Err(error) if jobs.len() == 1 => vec![Err(error.into())],
-        // One of them cannot be done; each alone, that is the only one that is not.
+        // At least one job fails. Committed one by one, only those that fail are refused.
         Err(_) => jobs.iter_mut().map(|job| Ok(connection.transact(&mut [&mut **job])?)).collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! What every database keeps and refuses: one body of tests over SQLite and Postgres.
+//! Behaviour that every database must have: the same tests on SQLite and on Postgres.
 
 #[macro_use]
 mod support;
@@ -92,7 +92,7 @@ async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end(place: &Place
     };
     let stale = Lease { epoch: 9, ..lease };
     append(&*store, stale, vec![record(id(1), 2, end("lost"))]).await.expect_err("another owner's");
-    // The second record of the batch is there already, so that the whole batch is refused.
+    // The second record of the batch exists already, so the whole batch is refused.
     let batch = vec![record(id(1), 2, end("half")), record(id(1), 1, Event::StepUncertain)];
     append(&*store, lease, batch).await.expect_err("refused as a whole");
     assert_eq!(store.memory(&holder, "desk").await.expect("readable"), None);
@@ -126,7 +126,7 @@ async fn a_refused_job_does_not_take_others_with_it(place: &Place) {
     let store = place.open_at(place.postgres.as_ref().map(|it| it.url.as_str()), Durability::Full);
     let lease = store.begin(id(1)).expect("new");
     append(&*store, lease, vec![record(id(1), 1, created(&store))]).await.expect("stored");
-    // Queued together, so that most of them share a commit; every third is there already, or another owner's.
+    // Queued together, so that most of them share a commit. Every third exists already, or belongs to another worker.
     let appends: Vec<_> = (2..50)
         .map(|n| match n % 3 {
             0 => store.append(lease, vec![record(id(1), 1, Event::StepUncertain)]),
@@ -169,7 +169,7 @@ async fn wishes_reach_another_process(place: &Place) {
     let wish = Wish::Resolve { path: path.clone(), how: Resolution::Resend, by: "bob".into() };
     other.leave_wish(id(1), wish.clone()).await.expect("left");
     assert_eq!(mailbox.await, [wish]);
-    // Obeyed, they are gone.
+    // An applied signal is deleted.
     let obeyed = Event::Resolved { how: Resolution::Resend, by: "bob".into() };
     append(&*owner, lease, vec![record(id(1), 2, obeyed)]).await.expect("stored");
     owner.release(lease);
@@ -272,7 +272,7 @@ async fn a_run_that_gets_no_further_is_hopeless(place: &Place) {
     watching.quarantine(id(1), 7).await.expect("left alone");
     assert_eq!(watching.orphans(9).expect("readable"), []);
     assert_eq!(watching.counts().expect("readable"), [("quarantined".to_owned(), 1)]);
-    // A person resumes it, and it gets on.
+    // A person resumes it, and it makes progress.
     let lease = watching.claim(id(1)).await.expect("nobody's");
     append(&*watching, lease, vec![start(7, lease.epoch), record(id(1), 8, Event::StepUncertain)])
         .await
@@ -283,7 +283,7 @@ async fn a_run_that_gets_no_further_is_hopeless(place: &Place) {
     assert!(!place.open().orphans(9).expect("readable")[0].is_hopeless);
 }
 
-/// What a test believes of a run.
+/// The state of a run that the test expects.
 #[derive(Clone, Copy, Default)]
 struct Believed {
     epoch: u64,
@@ -323,12 +323,12 @@ async fn whatever_processes_do_a_journal_is_whole(place: &Place) {
                 let held = leases.iter().rev().find(|(holder, lease)| *holder == store && lease.run == id(n as u8 + 1));
                 let Some((_, lease)) = held.filter(|_| run.owner == Some(store)) else { continue };
                 stores[store].release(*lease);
-                // Nobody is told when that is stored; what is written after it is stored after it.
+                // Completion is not awaited; a later write is stored after this one.
                 stores[store].remember("ann".into(), Vec::new()).await.expect("stored");
                 run.owner = None;
             }
             _ => {
-                // Any lease that there ever was; the last one of its run counts while it is held.
+                // Any lease ever issued. The last one of its run is valid while it is held.
                 let (holder, lease) = leases[pick(leases.len())];
                 let run = runs.iter_mut().zip(1..).find(|(_, n)| id(*n) == lease.run).expect("one of them").0;
                 let is_good = run.owner == Some(holder) && run.epoch == lease.epoch;

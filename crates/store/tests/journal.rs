@@ -1,4 +1,4 @@
-//! What every journal does: one body of tests over the one in memory, SQLite and Postgres.
+//! Behaviour that every journal must have: the same tests on the journal in memory, on SQLite and on Postgres.
 
 mod support;
 

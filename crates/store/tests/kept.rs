@@ -1,4 +1,4 @@
-//! What is kept beside the journal, and for how long: one body of tests over SQLite and Postgres.
+//! Tables next to the journal, and how long their rows are kept: the same tests on SQLite and on Postgres.
 
 #[macro_use]
 mod support;
@@ -61,9 +61,9 @@ async fn what_is_used_is_not_taken_away(place: &Place) {
     let refused = refused.expect_err("it is used");
     assert_eq!((refused.code, &*refused.message), (Code::StillUsed, "the block x is used by w"));
     assert!(store.definition(&block(SHARED)).expect("readable").is_some());
-    // Another's block of that name is not the one that is used.
+    // A block of another user with the same id is not the one in use.
     store.change_definitions(vec![Change::Delete(block("bob"))], 2).await.expect("made");
-    // Together with what needs it, it can go.
+    // It can be deleted together with the definition that uses it.
     let both = vec![Change::Delete(block(SHARED)), put(workflow("w"), "2", &[])];
     assert_eq!(store.change_definitions(both, 3).await.expect("made"), [Changed::Deleted, Changed::Updated]);
 }
@@ -94,7 +94,7 @@ async fn old_runs_are_taken_away_with_what_only_they_had(place: &Place) {
     let store = place.open();
     let large = |text: &str| finished(text.repeat(10_000).into());
     let end = |status| Event::RunFinished { status, error: None, failed: None, said: None };
-    // The first two share a large output; the third goes on.
+    // The first two share a large output; the third is unfinished.
     for (n, text, ended) in [(1, "a", Some(Status::Succeeded)), (2, "a", Some(Status::Failed)), (3, "b", None)] {
         let run = id(n);
         let lease = store.begin(run).expect("new");
@@ -108,7 +108,7 @@ async fn old_runs_are_taken_away_with_what_only_they_had(place: &Place) {
     assert_eq!(store.count_old(old(Status::Succeeded, 1003)).expect("readable"), 0);
     assert_eq!(store.prune(old(Status::Succeeded, 1004)).await.expect("done"), 1);
     assert_eq!(store.read(id(1), 0).await.expect_err("gone").code, Code::RunNotFound);
-    // What another run still has is there.
+    // An output that another run shares is still there.
     assert_eq!(store.read(id(2), 1).await.expect("readable")[0].event, large("a"));
     assert_eq!(store.prune(old(Status::Failed, 1004)).await.expect("done"), 1);
     assert_eq!(store.runs(10).expect("readable").iter().map(|row| row.id).collect::<Vec<_>>(), [id(3)]);
@@ -139,7 +139,7 @@ async fn what_is_due_is_claimed_once(place: &Place) {
     store.claim_due(&row, 20, Some((id(1), 10))).await.expect("claimed");
     let late = other.claim_due(&row, 20, Some((id(1), 10))).await;
     assert_eq!(late.expect_err("claimed").code, Code::RunOwned);
-    // Until its run is seen to have begun, it is looked at again.
+    // The schedule stays due until its run is known to have started.
     let pending = other.due(11).expect("readable");
     let run = id(1).to_string();
     assert_eq!((pending[0].last_run.as_ref(), pending[0].last_at, pending[0].next_at), (Some(&run), Some(10), 20));

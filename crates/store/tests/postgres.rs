@@ -1,4 +1,5 @@
-//! What only a server can do to its clients: it goes away, comes back, loses an answer, and gives a run to another.
+//! Failures that only a server can have: it goes away, comes back, loses an acknowledgement, or gives a run to another
+//! process.
 
 mod support;
 
@@ -45,7 +46,7 @@ async fn a_process_whose_lease_ran_out_cannot_write() {
     let lease = paused.begin(id(1)).expect("new");
     append(&*paused, lease, vec![record(id(1), 1, created(&paused))]).await.expect("stored");
     assert_eq!(other.claim(id(1)).await.expect_err("its owner lives").code, Code::RunOwned);
-    // As if it had not been heard of for long.
+    // As if the process had been silent for a long time.
     place.postgres.as_ref().expect("a database").run("update process set expires_at = now() - interval '1 second'");
     assert_eq!(other.orphans(9).expect("readable"), []);
     let start = Event::RunStarted { epoch: 1 };
@@ -58,7 +59,7 @@ async fn a_process_whose_lease_ran_out_cannot_write() {
     let late = append(&*paused, lease, vec![record(id(1), 3, Event::StepUncertain)]).await;
     assert_eq!(late.expect_err("another's now").code, Code::OwnershipLost);
     append(&*other, taken, vec![record(id(1), 3, Event::StepUncertain)]).await.expect("stored");
-    // What it releases is not its own any more.
+    // Releasing a lease that was lost has no effect.
     paused.release(lease);
     drop(paused);
     assert!(other.run(id(1)).expect("readable").expect("there").is_driven);
@@ -83,12 +84,12 @@ fn a_server_that_cannot_be_used_is_refused_without_a_secret() {
     let Some(place) = Place::postgres() else { return };
     let url = place.postgres.as_ref().expect("a database").url.replace("postgres@", "ann:s3cret@");
     assert_eq!(refusal(&url), (Code::StoreFailed, false), "there is no such user");
-    // It speaks no TLS.
+    // The server does not support TLS.
     let required = format!("{}&sslmode=require", url);
     assert_eq!(refusal(&required), (Code::StoreFailed, false));
 }
 
-/// Why a database is refused, and whether that tells the password.
+/// The error code with which a database is refused, and whether the message contains the password.
 fn refusal(url: &str) -> (Code, bool) {
     let folder = tempfile::tempdir().expect("a folder");
     let database = Database::parse(url).expect("an address");
@@ -97,17 +98,17 @@ fn refusal(url: &str) -> (Code, bool) {
     (error.code, error.message.contains("s3cret"))
 }
 
-/// Stands between a store and its server, and loses a commit, or the answer to it, when it is told to.
+/// A proxy between a store and its server that drops a commit, or its acknowledgement, on request.
 struct Middle {
     port: u16,
     loses: Arc<AtomicU8>,
 }
 
-/// What is lost next.
+/// What the proxy drops next: nothing.
 const NOTHING: u8 = 0;
 const THE_ANSWER: u8 = 1;
 const THE_COMMIT: u8 = 2;
-/// No connection is let through.
+/// Accepts no connection.
 const ALL: u8 = 3;
 
 impl Middle {
@@ -150,7 +151,7 @@ fn forward(mut client: TcpStream, mut server: UnixStream, loses: &AtomicU8) {
             _ => NOTHING,
         };
         if lost != NOTHING {
-            // The client hears nothing from now on.
+            // From now on the client receives nothing.
             let _ = client.shutdown(Shutdown::Both);
             if lost == THE_ANSWER {
                 let _ = server.write_all(part);
@@ -192,7 +193,7 @@ async fn a_run_that_could_not_be_written_goes_on_when_the_server_is_back() {
     let failed = append(&*store, lease, vec![record(id(1), 3, Event::StepUncertain)]).await;
     assert_eq!(failed.expect_err("there is no server").code, Code::StoreFailed);
     assert_eq!(store.runs(9).expect_err("there is no server").code, Code::StoreFailed);
-    // Its row says still that this process drives it.
+    // The row still names this process as the worker.
     store.release(lease);
     middle.loses.store(NOTHING, Ordering::Release);
     assert_eq!(store.orphans(9).expect("readable").len(), 1);
@@ -200,7 +201,7 @@ async fn a_run_that_could_not_be_written_goes_on_when_the_server_is_back() {
     append(&*store, lease, vec![record(id(1), 3, Event::StepUncertain)]).await.expect("stored");
 }
 
-/// A store whose connections go through a [`Middle`].
+/// A store whose connections pass through a [`Middle`].
 fn through_the_middle(place: &Place) -> (Middle, Arc<Store>) {
     let database = place.postgres.as_ref().expect("a database");
     let middle = Middle::start(database.socket());

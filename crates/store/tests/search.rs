@@ -1,4 +1,4 @@
-//! Finding blocks by words and by vectors: one body of tests over SQLite and Postgres.
+//! Block search by words and by vectors: the same tests on SQLite and on Postgres.
 
 #[macro_use]
 mod support;
@@ -37,7 +37,7 @@ async fn change(store: &Store, changes: Vec<Change>) {
     store.change_definitions(changes, 1).await.expect("made");
 }
 
-/// Gives every block that has none the vector that is named for a word of its text.
+/// Gives every block without an embedding the vector that is listed for a word of its text.
 async fn embed(store: &Store, vectors: &[(&str, [f32; 2])]) {
     let missing = store.unembedded("m", 100).expect("readable");
     let of = |text: &str| vectors.iter().find(|(word, _)| text.contains(word)).map(|(_, vector)| vector.to_vec());
@@ -70,7 +70,7 @@ async fn words_find_blocks_in_every_form_and_nothing_else_does(place: &Place) {
     assert_eq!(found("the of a"), "");
     assert_eq!(found(""), "");
     assert_eq!(found("zebra"), "");
-    // What is an operator for one of the databases is a word, or nothing.
+    // Operators of the databases' query languages are plain words, or ignored.
     assert_eq!(found(r#"page" OR * -( NEAR/2 'x' :* & | ! <-> \ {name} ^"#), "fetch");
     let text = find(&store, "page", None);
     assert!(text[0].words.is_some_and(|score| score > 0.0) && text[0].similarity.is_none(), "{text:?}");
@@ -79,13 +79,13 @@ async fn words_find_blocks_in_every_form_and_nothing_else_does(place: &Place) {
 async fn what_is_near_is_found_without_a_common_word(place: &Place) {
     let store = place.open();
     change(&store, vec![put("ann", "near", "One."), put("ann", "far", "Two."), put("ann", "bare", "Three.")]).await;
-    // Whatever their length is, only the direction counts.
+    // Only the direction of a vector counts, not its length.
     embed(&store, &[("One", [0.0, 9.0]), ("Two", [2.0, 0.0])]).await;
     let found = find(&store, "nothing common", Some(&[0.3, 0.4]));
     assert_eq!(ids(&found), ["near", "far"]);
     let near = found[0].similarity.expect("a similarity");
     assert!((near - 0.8).abs() < 1e-6 && found[0].words.is_none(), "{found:?}");
-    // Vectors of another width, of no length, or of another model, say nothing.
+    // Vectors of another width, of length zero, or of another model do not count.
     assert_eq!(find(&store, "nothing", Some(&[1.0, 0.0, 0.0])), []);
     let other = BlockQuery { holder: "ann", words: "", vector: Some(("other", &[1.0, 0.0])), limit: 10 };
     assert_eq!(store.find_blocks(other).expect("readable"), []);
@@ -105,7 +105,7 @@ async fn both_orders_count_and_both_scores_are_told(place: &Place) {
     change(&store, blocks).await;
     embed(&store, &[("Gamma", [1.0, 0.0]), ("beta", [0.6, 0.8])]).await;
     let found = find(&store, "alpha", Some(&[1.0, 0.0]));
-    // Second in both orders is more than first in one.
+    // Second place in both rankings beats first place in one.
     assert_eq!(found[0].id, "both", "{found:?}");
     assert!(found[0].words.is_some_and(|score| score > 0.0));
     assert!(found[0].similarity.is_some_and(|near| (near - 0.6).abs() < 1e-6), "{found:?}");
@@ -172,7 +172,7 @@ async fn the_index_changes_with_the_block_and_in_every_process(place: &Place) {
     embed(&one, &[("Alpha", [1.0, 0.0])]).await;
     let near = |store: &Store| find(store, "", Some(&[1.0, 0.0])).first().and_then(|found| found.similarity);
     assert_eq!((near(&one), near(&two)), (Some(1.0), Some(1.0)));
-    // A refused change leaves the index as it was.
+    // A refused change leaves the index unchanged.
     let workflow = NewDefinition {
         key: DefinitionKey { holder: "ann".into(), kind: Kind::Workflow, id: "w".into() },
         format: Some("pipeline".into()),
@@ -201,7 +201,7 @@ async fn equal_texts_share_a_vector_until_the_last_is_gone(place: &Place) {
     change(&store, vec![put("ann", "x", "Alpha.")]).await;
     assert_eq!(store.unembedded("m", 100).expect("readable"), [], "bob's still has it");
     change(&store, vec![Change::Delete(key("ann", "x")), Change::Delete(key("bob", "x"))]).await;
-    // A vector that comes too late is not kept.
+    // An embedding that arrives too late is not stored.
     store.keep_embeddings("m", vec![(hash, vec![1.0, 0.0])]).await.expect("done");
     change(&store, vec![put("ann", "x", "Alpha.")]).await;
     assert_eq!(store.unembedded("m", 100).expect("readable").len(), 1);

@@ -1,4 +1,4 @@
-//! SQLite when it is unwell: what it says, and that nothing is lost that was acknowledged.
+//! Damaged, read-only and full SQLite databases: the error codes, and that no acknowledged write is lost.
 
 mod support;
 

@@ -1,10 +1,10 @@
 //! Which IP addresses are on the public internet, as data.
 //!
-//! Only arithmetic on addresses: names, ports and what a configuration allows are in [`crate::egress`].
+//! Only arithmetic on addresses. Names, ports and configured exceptions are handled in [`crate::egress`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 blocks that are not the public internet: (network, prefix length, what it is).
+/// IPv4 blocks that are not on the public internet: (network, prefix length, description).
 const V4: [(Ipv4Addr, u32, &str); 18] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8, "this host"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "a private network"),
@@ -23,11 +23,11 @@ const V4: [(Ipv4Addr, u32, &str); 18] = [
     (Ipv4Addr::new(224, 0, 0, 0), 4, "multicast"),
     (Ipv4Addr::new(255, 255, 255, 255), 32, "broadcast"),
     (Ipv4Addr::new(240, 0, 0, 0), 4, "reserved"),
-    // AS112 answers reverse look-ups of private addresses; nothing a workflow reads lives there.
+    // AS112 servers answer reverse lookups of private addresses; workflows read nothing from them.
     (Ipv4Addr::new(192, 175, 48, 0), 24, "reserved for name servers"),
 ];
 
-/// IPv6 blocks that are refused although they lie in (or translate from) public space.
+/// IPv6 blocks that are refused although they are in public space or translate to it.
 const V6: [(Ipv6Addr, u32, &str); 11] = [
     (Ipv6Addr::UNSPECIFIED, 128, "this host"),
     (Ipv6Addr::LOCALHOST, 128, "loopback"),
@@ -35,7 +35,7 @@ const V6: [(Ipv6Addr, u32, &str); 11] = [
     (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10, "a private network"),
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, "a private network"),
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, "multicast"),
-    // Teredo and 6to4 are dead on the public internet but still tunnel to an IPv4 address of the writer's choice.
+    // Teredo and 6to4 are obsolete on the public internet but still tunnel to an IPv4 address of the author's choice.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32, "a Teredo tunnel"),
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "reserved for protocols"),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, "reserved for documentation"),
@@ -43,7 +43,7 @@ const V6: [(Ipv6Addr, u32, &str); 11] = [
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, "reserved for documentation"),
 ];
 
-/// Why `address` is not on the public internet, in words; `None` if it is.
+/// Describes why `address` is not on the public internet; `None` if it is.
 pub fn special(address: IpAddr) -> Option<String> {
     match address {
         IpAddr::V4(v4) => special_v4(v4).map(str::to_owned),
@@ -65,12 +65,12 @@ fn special_v6(address: Ipv6Addr) -> Option<String> {
     if let Some(inner) = translated(address) {
         return special_v4(inner).map(|what| format!("{inner} in IPv6 form, {what}"));
     }
-    // All that is routed lies in 2000::/3; the rest is unassigned, deprecated or local by definition.
+    // All routed addresses are in 2000::/3; the rest is unassigned, deprecated or local by definition.
     (bits >> 125 != 1).then(|| "outside the routed IPv6 space".to_owned())
 }
 
-/// The IPv4 address that packets to `address` end up at, for forms that may also carry public ones: IPv4-mapped and
-/// NAT64's well-known prefix. (NAT64's local prefix, 6to4 and Teredo are refused whatever they carry.)
+/// The IPv4 address that packets to `address` are sent to, for forms that may also contain public addresses:
+/// IPv4-mapped addresses and NAT64's well-known prefix. (NAT64's local prefix, 6to4 and Teredo are always refused.)
 fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let low = Ipv4Addr::from_bits(address.to_bits() as u32);
     match address.segments() {

@@ -1,8 +1,8 @@
-//! The egress guard: where a request may go.
+//! The egress policy: which hosts a request may reach.
 //!
-//! A URL is vetted before every hop, and every address that a name resolves to is vetted inside the connector's own
-//! resolver, so the address that was checked is the address that is dialled. Following redirects and sending are in
-//! [`crate::http`]; the list of special addresses is in [`crate::address`].
+//! A URL is checked before every hop. The addresses that a name resolves to are checked inside the connector's own
+//! resolver, so the checked address is the one that is dialled. Redirects and sending are in [`crate::http`]; the list
+//! of special addresses is in [`crate::address`].
 
 use std::error::Error;
 use std::fmt;
@@ -18,10 +18,10 @@ use url::{Host, Url};
 
 use crate::address;
 
-/// Names that mean this machine or its cloud's credentials, whatever a resolver says.
+/// Names of this machine or of its cloud's metadata service, whatever a resolver answers.
 const LOCAL_NAMES: [&str; 4] = ["localhost", "metadata.google.internal", "metadata", "instance-data"];
 
-/// A host and port exactly as a URL names them.
+/// A host and port exactly as in a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
     host: String,
@@ -29,7 +29,17 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Reads `host:port`, for example `127.0.0.1:9001`, `localhost:9001` or `[::1]:9001`.
+    /// Parses `host:port`, for example `127.0.0.1:9001`, `localhost:9001` or `[::1]:9001`. Fails with `ConfigInvalid`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowloom_tools::HostPort;
+    ///
+    /// let entry = HostPort::parse("localhost:9001").unwrap();
+    /// assert_eq!(entry.to_string(), "localhost:9001");
+    /// assert!(HostPort::parse("localhost").is_err());
+    /// ```
     pub fn parse(text: &str) -> Result<HostPort, StepError> {
         let invalid = || {
             let message = format!("egress.allow: {text:?} is not host:port, for example \"127.0.0.1:9001\"");
@@ -37,7 +47,7 @@ impl HostPort {
         };
         let (host, port) = text.trim().rsplit_once(':').ok_or_else(invalid)?;
         let port: u16 = port.parse().map_err(|_| invalid())?;
-        // `Host` writes addresses the way `Url` does, so that both sides of a comparison are in one spelling.
+        // `Host` formats addresses like `Url`, so both sides of a comparison have the same spelling.
         let host = Host::parse(host).map_err(|_| invalid())?.to_string();
         Ok(HostPort { host, port })
     }
@@ -49,12 +59,12 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// What may be reached.
+/// Which hosts and ports may be reached.
 #[derive(Clone, Debug)]
 pub struct EgressPolicy {
-    /// Exact host and port pairs that may be reached whatever their address and port.
+    /// Exact host and port pairs that may be reached, whatever their address and port.
     pub allow: Vec<HostPort>,
-    /// Ports that may be reached on every other host.
+    /// Ports that may be reached on all other hosts.
     pub ports: Vec<u16>,
 }
 
@@ -64,32 +74,33 @@ impl Default for EgressPolicy {
     }
 }
 
-/// How an address that passed may be dialled.
+/// How a permitted URL may be dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// Only to public addresses: the resolver drops all others.
+    /// Public addresses only: the resolver removes all others.
     Public,
-    /// `egress.allow` names this host and port, so to whatever it resolves to.
+    /// `egress.allow` lists this host and port, so any address it resolves to may be dialled.
     Allowed,
 }
 
 impl EgressPolicy {
-    /// The default policy with `allow` entries in their configured spelling.
+    /// The default policy with `allow` entries as they are written in the configuration. Fails with `ConfigInvalid`.
     pub fn allowing<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<EgressPolicy, StepError> {
         let allow = entries.into_iter().map(|entry| HostPort::parse(entry.as_ref())).collect::<Result<_, _>>()?;
         Ok(EgressPolicy { allow, ..EgressPolicy::default() })
     }
 
-    /// Whether a URL may be requested, and how. Names are not resolved here: that happens once, at the connection.
+    /// Checks whether a URL may be requested, and how. Fails with `EgressDenied`. Names are not resolved here, but
+    /// once, when connecting.
     pub fn vet(&self, url: &Url) -> Result<Route, StepError> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(denied(format!("{}: only http and https addresses can be requested", shown(url))));
+            return Err(denied(format!("{}: only http and https URLs are supported", shown(url))));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(denied(format!("{}: a user name or password cannot stand in an address", shown(url))));
+            return Err(denied(format!("{}: a URL may not contain a user name or password", shown(url))));
         }
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return Err(denied(format!("{}: the address names no host", shown(url))));
+            return Err(denied(format!("{}: the URL has no host", shown(url))));
         };
         let place = HostPort { host: host.to_string(), port };
         if self.allow.contains(&place) {
@@ -106,7 +117,7 @@ impl EgressPolicy {
     }
 }
 
-/// Why a host is refused without asking a resolver.
+/// Why a host is refused without resolving it.
 fn special_host(host: &Host<&str>) -> Option<String> {
     match host {
         Host::Ipv4(v4) => address::special(IpAddr::V4(*v4)),
@@ -114,12 +125,12 @@ fn special_host(host: &Host<&str>) -> Option<String> {
         Host::Domain(name) => {
             let name = name.trim_end_matches('.');
             let local = LOCAL_NAMES.contains(&name) || name.ends_with(".localhost");
-            local.then(|| "the name stands for this machine".to_owned())
+            local.then(|| "the name refers to this machine".to_owned())
         }
     }
 }
 
-/// A URL for a message: no credentials, no query.
+/// A URL for messages: scheme, host and port only.
 pub(crate) fn shown(url: &Url) -> String {
     match url.host_str() {
         Some(host) => {
@@ -138,7 +149,7 @@ fn denied(message: String) -> StepError {
     StepError::new(Code::EgressDenied, message)
 }
 
-/// The refusal of a place, with the configuration that would allow it.
+/// The error for a refused host, with the configuration that would allow it.
 fn refusal(what: &str, why: &str, place: Option<&HostPort>) -> StepError {
     let hint = match place {
         Some(place) => format!("; to allow it, set egress.allow = [\"{place}\"]"),
@@ -147,7 +158,7 @@ fn refusal(what: &str, why: &str, place: Option<&HostPort>) -> StepError {
     denied(format!("{what} may not be reached: {why}{hint}"))
 }
 
-/// Finds the addresses of a name.
+/// Resolves host names.
 pub trait Lookup: Send + Sync {
     /// All addresses of `host`.
     fn lookup<'a>(&'a self, host: &'a str) -> Boxed<'a, io::Result<Vec<IpAddr>>>;
@@ -166,13 +177,13 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// The connector's resolver: gives vetted addresses only.
+/// The connector's resolver; returns permitted addresses only.
 pub(crate) struct Resolver {
     pub(crate) lookup: Arc<dyn Lookup>,
     pub(crate) route: Route,
 }
 
-/// Why the resolver gave no address; found again in the connector's error.
+/// Why the resolver returned no address. It is recovered from the connector's error.
 #[derive(Debug)]
 pub(crate) enum Unresolved {
     /// Every address of the name is refused.
@@ -193,7 +204,7 @@ impl fmt::Display for Unresolved {
 impl Error for Unresolved {}
 
 impl Unresolved {
-    /// The step's failure. `url` is what was asked for, since a resolver does not see the port.
+    /// The step's error. `url` is the requested URL, because a resolver does not see the port.
     pub(crate) fn step_error(&self, url: &Url) -> StepError {
         match self {
             Unresolved::Refused { host, address, why } => {
@@ -233,7 +244,7 @@ impl Resolve for Resolver {
         let (lookup, route) = (self.lookup.clone(), self.route);
         Box::pin(async move {
             let addresses = Resolver::vetted(&*lookup, route, name.as_str()).await?;
-            // Port 0 stands for the port of the URL.
+            // Port 0 means the port of the URL.
             let addresses: Addrs = Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0)));
             Ok(addresses)
         })

@@ -1,8 +1,8 @@
-//! How a run reaches the world outside: HTTP behind the egress guard, web pages, and functions by id.
+//! Effects outside the process: HTTP with an egress policy, web pages, MCP servers, and functions by id.
 //!
-//! Everything that leaves the process goes through [`http::HttpClient`], so one guard ([`egress`]) sees every address and
-//! secrets become values in one place ([`secrets`]). Models, the sandbox and the choice of configuration live elsewhere;
-//! nothing here reads a flag, a configuration file or the environment.
+//! All network traffic of this crate goes through [`http::HttpClient`], so that one policy ([`egress`]) checks every
+//! address and secrets become values in one place ([`secrets`]). Models and the sandbox are other crates. Nothing here
+//! reads a flag, a configuration file or the environment.
 #![warn(missing_docs)]
 
 pub mod address;

@@ -1,7 +1,6 @@
-//! Secrets become values here, written the way their place in a request needs, and are taken out of whatever is told
-//! afterwards.
+//! Fills in the values of secrets, encoded as their place in a request requires, and redacts them from later output.
 //!
-//! Where secrets are kept is not known here; [`Secrets`] is the question.
+//! The [`Secrets`] trait supplies the values; this module does not know where they are stored.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +9,9 @@ use flowloom_core::error::StepError;
 use flowloom_core::rich::{Piece, Rich};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Gives the values of secrets.
+/// A source of secret values.
 pub trait Secrets: Send + Sync {
-    /// The value of the secret `name`.
+    /// The value of the secret `name`; `None` if it is not set.
     fn value(&self, name: &str) -> Option<String>;
 }
 
@@ -22,23 +21,23 @@ impl Secrets for BTreeMap<String, String> {
     }
 }
 
-/// How a value is written at its place.
+/// How a value is encoded at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writing {
-    /// As it is.
+    /// Unchanged.
     Plain,
     /// Percent-encoded, for paths and queries.
     Url,
     /// Form-encoded.
     Form,
-    /// As the inside of a JSON string.
+    /// Escaped for the inside of a JSON string.
     Json,
 }
 
-/// What `encodeURIComponent` leaves as it is, less the marks that some servers decode wrongly.
+/// The characters that `encodeURIComponent` leaves unchanged, except those that some servers decode wrongly.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Shorter values are not taken out of replies: they occur there by chance.
+/// Minimum length in bytes of values that are redacted from responses; shorter ones occur there by chance.
 const SHORTEST_REDACTED: usize = 6;
 
 impl Writing {
@@ -55,7 +54,7 @@ impl Writing {
     }
 }
 
-/// The secrets that one request used.
+/// The secrets that one request has used.
 pub(crate) struct Used<'a> {
     source: &'a dyn Secrets,
     values: BTreeMap<String, String>,
@@ -66,7 +65,7 @@ impl<'a> Used<'a> {
         Used { source, values: BTreeMap::new() }
     }
 
-    /// The text with the secrets' values in it.
+    /// Replaces the secrets in a text with their values. Fails with `SecretUnknown`.
     pub(crate) fn fill(&mut self, text: &Rich, writing: Writing) -> Result<String, StepError> {
         for piece in text.pieces() {
             if let Piece::Secret(name) = piece
@@ -84,20 +83,20 @@ impl<'a> Used<'a> {
         self.values.get(name).map(String::as_str)
     }
 
-    /// `text` without any secret's value: for messages.
+    /// Redacts all secret values from `text`, for messages.
     pub(crate) fn redact(&self, text: &str) -> String {
         self.replace(text, 1)
     }
 
-    /// `text` without any secret's value that is long enough not to stand there by chance: for replies, since servers
-    /// echo what they were sent and replies are recorded.
+    /// Redacts secret values from `text` that are long enough not to occur by chance. For responses: servers echo
+    /// requests, and responses are recorded.
     pub(crate) fn redact_reply(&self, text: String) -> String {
         if self.values.is_empty() { text } else { self.replace(&text, SHORTEST_REDACTED) }
     }
 
     fn replace(&self, text: &str, shortest: usize) -> String {
         let mut out = text.to_owned();
-        // Longest first, so that a secret which is part of another leaves no rest of it.
+        // Longest first, so that no remainder is left of a secret that contains another one.
         let mut values: Vec<_> = self.values.iter().filter(|(_, value)| value.len() >= shortest).collect();
         values.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         for (name, value) in values {
@@ -117,7 +116,7 @@ fn unknown(name: &str) -> StepError {
     StepError::new(Code::SecretUnknown, message)
 }
 
-/// Text of a configuration in which `${secret.NAME}` stands for a secret.
+/// Parses configured text in which `${secret.NAME}` stands for a secret.
 pub fn read_text(text: &str) -> Rich {
     let mut rich = Rich::default();
     let mut rest = text;

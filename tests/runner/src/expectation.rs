@@ -1,4 +1,4 @@
-//! Collects what one case compared, and how its error texts are compared.
+//! Collects the comparisons of one case, and compares error texts by their facts.
 
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::value::{Map, Value};
@@ -9,7 +9,7 @@ use crate::compare::differences;
 pub(crate) struct Judge {
     failures: Vec<String>,
     compared: usize,
-    /// Texts of errors that the case's own script raises: facts wherever they are expected.
+    /// Error texts that the case's own script raises; they must occur wherever they are expected.
     scripted: Vec<String>,
 }
 
@@ -34,7 +34,8 @@ impl Judge {
         differences(expected, actual, key, &text, &mut self.failures);
     }
 
-    /// Compares what checking a definition said. `true` if it is refused and nothing else can be compared.
+    /// Compares the diagnostics of a definition. Returns `true` if the definition is rejected and nothing else can be
+    /// compared.
     pub(crate) fn check(&mut self, expectation: &Map, diagnostics: &[Diagnostic]) -> bool {
         let refused = diagnostics.iter().any(Diagnostic::is_error);
         if let Some(expected) = expectation.get("refused") {
@@ -48,7 +49,7 @@ impl Judge {
             let named = diagnostics.iter().any(|d| d.message.contains(name) || d.help.iter().any(|h| h.contains(name)));
             self.compare("names", &true.into(), Some(&named.into()));
             if !named {
-                self.fail(format!("no diagnostic names {name:?}"));
+                self.fail(format!("no diagnostic contains {name:?}"));
             }
         }
         if let Some(expected) = expectation.get("warns") {
@@ -68,7 +69,7 @@ impl Judge {
         }
     }
 
-    /// Why the case fails.
+    /// The reasons why the case fails; empty if it passes.
     pub(crate) fn finish(mut self) -> Vec<String> {
         if self.compared == 0 && self.failures.is_empty() {
             self.fail("nothing was compared");
@@ -93,14 +94,15 @@ fn scripted_errors(value: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// Whether a text of the expectation is an error's: its wording is ours, its facts are not.
+/// Whether a text of the expectation is an error: its facts are compared, not its wording.
 fn is_error_text(path: &str, expected: &str) -> bool {
     let last = path.rsplit('.').next().unwrap_or(path);
     matches!(last, "error" | "throws" | "tool_throws" | "save_error")
         || (path == "tool_result" && expected.starts_with("Flow execution failed"))
 }
 
-/// Every number, name and quoted word of an error text, and every error that the script itself raised, must be in ours.
+/// Whether `actual` contains every number, name and quoted word of an error text, and every error that the script
+/// raised.
 fn has_facts(expected: &str, actual: &str, scripted: &[String]) -> bool {
     let raised = scripted.iter().filter(|text| !text.is_empty() && expected.contains(text.as_str()));
     !actual.is_empty() && raised.into_iter().all(|text| actual.contains(text.as_str())) && {
@@ -108,7 +110,7 @@ fn has_facts(expected: &str, actual: &str, scripted: &[String]) -> bool {
     }
 }
 
-/// Numbers, quoted words, and words that are names: with a capital after the first letter, a digit, `_` or `::`.
+/// Numbers, quoted words, and names: words with a capital after the first letter, a digit, `_` or `::`.
 fn facts(text: &str) -> Vec<String> {
     let mut facts = Vec::new();
     let mut quoted = text.split(['\'', '"', '`']);

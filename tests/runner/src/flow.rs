@@ -55,7 +55,7 @@ pub(crate) fn check(definition: &str) -> Compiled {
     compile("flow.json", &sources, Some(Format::Flow))
 }
 
-/// Runs a plan in a world, to its end; `None` if it would wait for ever.
+/// Runs a plan in a world to its end; `None` if it would wait forever.
 pub(crate) fn run(
     world: &Arc<World>,
     plan: Arc<Plan>,
@@ -93,7 +93,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// What happened, for one key of the expectation.
+    /// The actual value for one key of the expectation.
     fn of(&self, key: &str, expected: &Value) -> Result<Option<Value>, String> {
         let reply = || flow::tool_reply(self.plan, &self.outcome.state);
         Ok(Some(match key {

@@ -57,7 +57,7 @@ pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
     judge.events(expectation, &names);
 }
 
-/// Compares what each turn is expected to give.
+/// Compares the expectations of each turn.
 fn turns(expected: &Value, facts: &[Facts<'_>], judge: &mut Judge) {
     let expected = expected.as_list().unwrap_or_default();
     judge.compare("turns", &(expected.len() as i64).into(), Some(&(facts.len() as i64).into()));
@@ -71,7 +71,8 @@ fn turns(expected: &Value, facts: &[Facts<'_>], judge: &mut Judge) {
     }
 }
 
-/// A fact of all turns: one for each where that is expected, the nodes of all as one list, else that of the last.
+/// A fact over all turns: one value per turn if that is expected, the nodes of all turns as one list, otherwise the
+/// value of the last turn.
 fn over_turns(key: &str, expected: &Value, facts: &[Facts<'_>]) -> Option<Value> {
     let each: Vec<Value> = facts.iter().map(|facts| facts.of(key)).collect::<Option<_>>()?;
     let is_list = |value: &Value| value.as_list().is_some();
@@ -96,7 +97,7 @@ fn check(case: &Value, is_lenient: bool) -> Compiled {
     compile("graph.json", &sources, Some(Format::Graph))
 }
 
-/// Runs every turn of a case; what a person says to a run that waits for one is its answer.
+/// Runs every turn of a case. If the run waits for a person, the next message is its answer.
 fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Vec<Outcome>, String> {
     let world = World::new(case);
     let effects = Effects {
@@ -153,7 +154,7 @@ fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Vec<Outcom
     Ok(outcomes)
 }
 
-/// What a user says in a turn: a text, a message, messages, or an object with some.
+/// The user messages of a turn: a text, a message, messages, or an object that contains some.
 fn messages(turn: &Value) -> Vec<Value> {
     match turn {
         Value::List(messages) => messages.iter().flat_map(messages_of).collect(),
@@ -173,7 +174,7 @@ fn messages_of(turn: &Value) -> Vec<Value> {
     }
 }
 
-/// Compares what checking says of a definition that is not run.
+/// Compares the diagnostics of a definition that is not run.
 fn validated(case: &Value, expectation: &Map, compiled: &Compiled, judge: &mut Judge) {
     let messages = |keep: &dyn Fn(&Diagnostic) -> bool| -> Vec<Value> {
         compiled.diagnostics.iter().filter(|d| keep(d)).map(|d| d.message.as_str().into()).collect()
@@ -187,7 +188,7 @@ fn validated(case: &Value, expectation: &Map, compiled: &Compiled, judge: &mut J
             "refused" | "names" => {}
             "valid" => judge.compare(key, expected, Some(&compiled.plan.is_some().into())),
             "errors" => texts(judge, expected, messages(&Diagnostic::is_error)),
-            // The origin's only warning is of nodes that nothing leads to.
+            // The original system's only warning is about unreachable nodes.
             "warnings" => texts(judge, expected, messages(&|d| d.code == Code::Unreachable)),
             "error_edges" => judge.compare(key, expected, Some(&dangling(&compiled.diagnostics))),
             "lenient_load" => judge.compare(key, expected, Some(&lenient(case))),
@@ -211,7 +212,7 @@ fn dangling(diagnostics: &[Diagnostic]) -> Value {
     Value::list(edges.filter_map(|d| d.message.split(' ').next()).map(Value::from).collect())
 }
 
-/// What a lenient load leaves of a definition.
+/// The part of a definition that a lenient load accepts.
 fn lenient(case: &Value) -> Value {
     let compiled = check(case, true);
     let names = compiled
@@ -226,7 +227,7 @@ fn machine(plan: &Plan) -> Option<&Machine> {
     if let Kind::Machine(machine) = &plan.root.kind { Some(machine) } else { None }
 }
 
-/// What happened, by the keys of expectations.
+/// Actual values, by the keys of expectations.
 struct Facts<'a> {
     result: Value,
     outcome: &'a Outcome,
@@ -275,7 +276,7 @@ impl<'a> Facts<'a> {
         self.messages().into_iter().filter(|message| role(message) == "tool")
     }
 
-    /// Visits of the executor: the tool that decides where to go, and all calls with their results.
+    /// Visits of the executor: the tool that decides on the next node, and all calls with their results.
     fn executions(&self) -> impl Iterator<Item = (Value, Vec<Value>)> {
         self.outcome.env.vars.get("executed").and_then(Value::as_list).unwrap_or_default().iter().map(|output| {
             let results = output.get("results").and_then(Value::as_list).unwrap_or_default().to_vec();
@@ -315,7 +316,7 @@ struct Agents {
     state: Mutex<Asked>,
 }
 
-/// What agents were asked.
+/// Requests that the agents received.
 #[derive(Default)]
 struct Asked {
     turns: HashMap<String, usize>,
@@ -343,7 +344,7 @@ impl Agents {
         self.state().enums.get(node).cloned().unwrap_or_default()
     }
 
-    /// Tools by node; of the only node, the list itself.
+    /// Tools by node; if there is only one node, the list itself.
     fn offered(&self) -> Value {
         let state = self.state();
         let list = |names: &[String]| Value::list(names.iter().map(|name| name.as_str().into()).collect());
@@ -353,7 +354,7 @@ impl Agents {
         }
     }
 
-    /// The next entry of a script: a list in order, the last one repeating, or one that is repeated.
+    /// The next entry of a script: a list in order, or a single entry that is repeated.
     fn next(&self, kind: &str, name: &str) -> Option<Value> {
         let script = self.case.get("script")?.get(kind)?.get(name)?;
         if let Some(repeated) = script.get("repeat") {

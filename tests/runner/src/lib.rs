@@ -1,5 +1,5 @@
 //! Judges recorded cases: runs each definition through the same API as the program, in a scripted world on virtual
-//! time, and compares what happened with what is expected. How a case is written is in `tests/conformance/README.md`.
+//! time, and compares the result with the expectation. `tests/conformance/README.md` describes the format of a case.
 
 mod author;
 mod compare;
@@ -27,13 +27,13 @@ use expectation::Judge;
 
 /// A case file.
 pub struct Case {
-    /// Its id, or its file's name.
+    /// Id of the case, or its file name.
     pub id: String,
-    /// Its content.
+    /// Content of the file.
     pub content: Value,
 }
 
-/// Every case below some folders, in the order of their paths; an unreadable file is an error with its name.
+/// All cases below some folders, ordered by path. An unreadable file is an error that names the file.
 pub fn load(folders: &[PathBuf]) -> Result<Vec<Case>, String> {
     let mut files = Vec::new();
     for folder in folders {
@@ -67,13 +67,13 @@ fn read(file: &Path) -> Result<Case, String> {
 }
 
 impl Case {
-    /// Why the case fails; nothing if it passes.
+    /// Runs the case and returns the reasons why it fails; empty if it passes.
     pub fn judge(&self) -> Vec<String> {
         let expectation = self.expectation();
         self.judge_against(&expectation)
     }
 
-    /// What is compared: the expectation overlaid with `ours`.
+    /// The expectation, with the values of `ours` taking precedence.
     pub fn expectation(&self) -> Map {
         let expected = ["expect", "expected"].iter().find_map(|key| self.content.get(key)?.as_map());
         let mut overlaid = expected.cloned().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Case {
         judge.finish()
     }
 
-    /// Kinds are known by content: a flow case has a `flow`, the others name their system and kind.
+    /// Determines the kind: a flow case has a `flow`; the others state their system and kind.
     fn kind(&self) -> Kind {
         let text = |key: &str| self.content.get(key).and_then(Value::as_str).unwrap_or_default();
         match (text("system"), text("kind")) {
@@ -126,8 +126,8 @@ impl Case {
         }
     }
 
-    /// Changes every compared leaf, one at a time; gives how many there are and the paths of those whose change went
-    /// unnoticed.
+    /// Changes every compared leaf, one at a time. Returns the number of leaves, and the paths of those whose change
+    /// was not noticed.
     pub fn self_test(&self) -> (usize, Vec<String>) {
         let expectation = Value::from(self.expectation());
         let mut unnoticed = Vec::new();
@@ -152,19 +152,19 @@ impl Case {
         let refused = self.expectation().get("refused") == Some(&Value::Bool(true));
         match path.first().map(String::as_str) {
             Some("introspections" | "why" | "title" | "notes" | "run_unserialisable") => false,
-            // A refused definition does nothing that could be compared.
+            // A rejected definition has no other effects to compare.
             Some(key) => !refused || matches!(key, "refused" | "names"),
             None => false,
         }
     }
 }
 
-/// What a run asks for in the world of a case, but for time and the sandbox.
+/// The effects of a case's world, except time and the sandbox.
 pub fn effects(case: &Value) -> Effects {
     world::World::new(case).effects()
 }
 
-/// The sandbox that cases share: its workers are this program again.
+/// The sandbox shared by all cases; its workers are this program.
 pub fn code() -> Arc<dyn effects::Code> {
     static SHARED: OnceLock<Arc<Sandbox>> = OnceLock::new();
     let sandbox = SHARED.get_or_init(|| {
@@ -174,7 +174,7 @@ pub fn code() -> Arc<dyn effects::Code> {
     sandbox.clone()
 }
 
-/// Runs on a real clock. One runtime for all, because workers of the sandbox belong to the one they were started on.
+/// Runs on a real clock. There is one runtime, because a sandbox worker belongs to the runtime it was started on.
 pub fn block_on<F: Future>(work: F) -> F::Output {
     static SHARED: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
     let shared = SHARED.get_or_init(|| {
@@ -184,7 +184,7 @@ pub fn block_on<F: Future>(work: F) -> F::Output {
     shared.block_on(work)
 }
 
-/// Whether a value is what a schema wants; an error if the schema is none.
+/// Whether a value matches a schema; an error if the schema is invalid.
 fn fits(schema: &Value, value: &Value) -> Result<bool, StepError> {
     let read = |value: &Value| serde_json::from_str::<serde_json::Value>(&render::json(value)).unwrap_or_default();
     let validator = jsonschema::validator_for(&read(schema))
@@ -192,7 +192,7 @@ fn fits(schema: &Value, value: &Value) -> Result<bool, StepError> {
     Ok(validator.is_valid(&read(value)))
 }
 
-/// The runner's own program, which a test of this crate finds in a folder above its own.
+/// The runner's own program; a test of this crate finds it in a folder above its own.
 fn program() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     let beside = own.ancestors().skip(1).map(|folder| folder.join("conformance")).find(|file| file.is_file());

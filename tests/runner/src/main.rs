@@ -52,7 +52,7 @@ fn test_judge(cases: &[Case]) -> ExitCode {
         total += count;
         missed += unnoticed.len();
         for path in unnoticed {
-            println!("FAIL {}: a change of {path} went unnoticed", case.id);
+            println!("FAIL {}: a change of {path} was not noticed", case.id);
         }
     }
     println!("{} of {total} changes noticed", total - missed);

@@ -49,11 +49,11 @@ pub(crate) fn judge_run(case: &Value, expectation: &Map, judge: &mut Judge) {
     }
 }
 
-/// Checks a case, which must be refused.
+/// Checks a case, which must be rejected.
 pub(crate) fn judge_check(case: &Value, expectation: &Map, judge: &mut Judge) {
     let compiled = check(case);
     if compiled.plan.is_some() {
-        judge.fail("it is not refused");
+        judge.fail("the definition is not rejected");
     }
     for (key, expected) in expectation {
         match &**key {
@@ -73,7 +73,7 @@ fn check(case: &Value) -> Compiled {
 
 fn run(case: &Value, plan: Plan, model: &Arc<Scripted>) -> Result<(Arc<Plan>, Outcome), StepError> {
     let world = World::new(case);
-    // Expressions are evaluated by the real sandbox, so these cases live on a real clock.
+    // The real sandbox evaluates expressions, so these cases use a real clock.
     let effects =
         Effects { model: model.clone(), code: crate::code(), clock: Arc::new(SystemClock), ..world.effects() };
     let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));
@@ -93,7 +93,7 @@ fn run(case: &Value, plan: Plan, model: &Arc<Scripted>) -> Result<(Arc<Plan>, Ou
     crate::block_on(async { Ok((plan, engine.start(start)?.drive().await)) })
 }
 
-/// What became of a case.
+/// The result of a case.
 struct Happened<'a> {
     case: &'a Value,
     compiled: &'a Compiled,
@@ -125,7 +125,7 @@ impl Happened<'_> {
         }
     }
 
-    /// When it failed, in which action, with what message, and at which lines.
+    /// The stage of the failure, the action, the messages, and the lines.
     fn failed(&self) -> (&'static str, String, Vec<String>, Vec<i64>) {
         match self.ran {
             None => {
@@ -177,7 +177,7 @@ impl Happened<'_> {
     }
 }
 
-/// Our codes by the names of the origin's rules.
+/// Our codes for the rules of the original system.
 fn codes(rule: &str) -> &'static [Code] {
     match rule {
         "yaml-error" => &[Code::FrontmatterSyntax],
@@ -209,7 +209,7 @@ fn contains(message: &str, part: &Value) -> bool {
     part.as_str().is_some_and(|part| message.to_lowercase().contains(&part.to_lowercase()))
 }
 
-/// The innermost step that a path leads to.
+/// The innermost step on a path.
 fn step_at<'p>(plan: &'p Plan, path: &str) -> &'p Step {
     let mut step = &plan.root;
     for part in path.split('/').skip(1) {
@@ -228,7 +228,7 @@ fn line(case: &Value, diagnostic: &Diagnostic) -> i64 {
     i64::try_from(line_column(text, diagnostic.span.start).0).unwrap_or(0)
 }
 
-/// Each expected diagnostic is one of those that were given, and no two are the same one.
+/// Matches each expected diagnostic with one of the actual ones, each at most once.
 fn diagnostics(expected: &Value, given: &[Diagnostic], case: &Value, judge: &mut Judge) {
     let mut left: Vec<&Diagnostic> = given.iter().collect();
     for wanted in expected.as_list().unwrap_or_default() {
@@ -255,7 +255,7 @@ fn diagnostics(expected: &Value, given: &[Diagnostic], case: &Value, judge: &mut
             None => {
                 let given = given.iter().map(|d| format!("{} {}:{} {}", d.code, d.file, line(case, d), d.message));
                 judge.fail(format!(
-                    "no diagnostic is {}; there are: {}",
+                    "no diagnostic matches {}; the diagnostics are: {}",
                     render::json(wanted),
                     given.collect::<Vec<_>>().join("; ")
                 ));
@@ -275,7 +275,7 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// A text without white space at the ends of its lines and at its end.
+/// Removes white space at the ends of a text's lines and at its end.
 fn tidy(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim_end).collect();
     lines.join("\n").trim_end().to_owned()
@@ -327,7 +327,7 @@ fn text_part(text: &str) -> Value {
     Value::map([("type", Value::from("text")), ("text", text.into())])
 }
 
-/// A model that answers from a list and notes what it is asked.
+/// A model that answers from a list and records its requests.
 struct Scripted {
     script: Value,
     calls: Mutex<Vec<Value>>,
@@ -357,7 +357,7 @@ impl Scripted {
     }
 }
 
-/// A call as cases write it.
+/// A call in the notation of cases.
 fn noted(request: &GenerateRequest) -> Value {
     let mut call = Map::new();
     call.insert("model".into(), request.model.as_str().into());

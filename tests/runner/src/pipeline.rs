@@ -1,4 +1,4 @@
-//! Cases of the `pipeline` format. Blocks run in the real sandbox, so these cases live on a real clock.
+//! Cases of the `pipeline` format. Blocks run in the real sandbox, so these cases use a real clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,14 +24,14 @@ use flowloom_runtime::{Engine, Outcome, Start};
 use crate::expectation::Judge;
 use crate::world::World;
 
-/// A run of a pipeline.
+/// Judges a run of a pipeline.
 pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
     let definition = case.get("definition").cloned().unwrap_or_default();
     let compiled = check(&definition, definition.get("pipeline"));
     scenario(case, expectation, compiled, judge);
 }
 
-/// Several pipelines over the same blocks, each with an expectation of its own.
+/// Judges several pipelines over the same blocks, each with its own expectation.
 pub(crate) fn judge_multi(case: &Value, expectation: &Map, judge: &mut Judge) {
     let definition = case.get("definition").cloned().unwrap_or_default();
     for (name, expected) in expectation {
@@ -45,7 +45,7 @@ pub(crate) fn judge_multi(case: &Value, expectation: &Map, judge: &mut Judge) {
     }
 }
 
-/// References resolved against a given state.
+/// Judges references resolved against a given state.
 pub(crate) fn judge_resolver(case: &Value, expectation: &Map, judge: &mut Judge) {
     let state = case.get("definition").and_then(|definition| definition.get("state")).cloned().unwrap_or_default();
     let mut scope = state.get("results").and_then(Value::as_map).cloned().unwrap_or_default();
@@ -63,7 +63,7 @@ pub(crate) fn judge_resolver(case: &Value, expectation: &Map, judge: &mut Judge)
     }
 }
 
-/// Each source as the only block of a pipeline.
+/// Judges each source as the only block of a pipeline.
 pub(crate) fn judge_sources(case: &Value, expectation: &Map, judge: &mut Judge) {
     let sources = case.get("definition").and_then(|definition| definition.get("sources")).cloned().unwrap_or_default();
     for (key, expected) in expectation {
@@ -84,7 +84,7 @@ pub(crate) fn judge_sources(case: &Value, expectation: &Map, judge: &mut Judge) 
     }
 }
 
-/// What a source gives; errors are also recorded by how they start and end.
+/// Compares the result of a source; an error is also compared by its start and end.
 fn compare_source(judge: &mut Judge, name: &str, expected: &Value, result: &Value) {
     let error = result.get("error").and_then(Value::as_str).unwrap_or_default();
     let parts = [("error_starts", true), ("error_ends", false)];
@@ -143,7 +143,7 @@ fn scenario(case: &Value, expectation: &Map, compiled: Compiled, judge: &mut Jud
     for (key, expected) in expectation {
         let actual = match &**key {
             "warns" | "names" | "includes" | "excludes" => continue,
-            // The origin raises where nothing can run; a run of ours that has started never does.
+            // The original system raises an error if nothing can run; our runs, once started, never do.
             "raises" => Value::Null,
             "results" | "log" | "status" => result.get(key).cloned().unwrap_or_default(),
             "memory_after" => ran.memory.clone(),
@@ -190,7 +190,7 @@ fn run(case: &Value, plan: Arc<Plan>) -> Result<Ran, String> {
     })
 }
 
-/// Puts what a case says the user's memory holds into the journal, as an earlier run would have.
+/// Writes a case's memory of the user to the journal, as an earlier run would have.
 async fn remember(journal: &MemoryJournal, case: &Value, owner: &str) -> Result<(), StepError> {
     let before = case.get("definition").and_then(|definition| definition.get("memory_before"));
     let Some(map) = before.and_then(|before| before.get(owner)).and_then(Value::as_map) else { return Ok(()) };
@@ -238,7 +238,7 @@ impl Answers {
         Answers { script, used: Mutex::new(0) }
     }
 
-    /// How often there was something to answer.
+    /// Number of answers that were requested.
     fn calls(&self) -> usize {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,7 +252,7 @@ impl Answers {
     }
 }
 
-/// The JSON in a text, if it is what a schema wants.
+/// The JSON in a text, if it matches a schema.
 fn fitting(schema: &Value, text: &str) -> Option<String> {
     let value = flowloom_core::json::read_lenient(text)?;
     crate::fits(schema, &value).ok()?.then(|| render::json(&value))
@@ -263,7 +263,7 @@ impl Model for Answers {
         Ok(named.unwrap_or("scripted:case").to_owned())
     }
 
-    /// As a provider without a mode for JSON is asked: the JSON in its answer counts, and one wrong answer is shown to it.
+    /// Behaves like a provider without a JSON mode: takes the JSON in the answer, and asks once more if it is wrong.
     fn generate<'a>(&'a self, request: &'a GenerateRequest, _context: &'a Context) -> Reply<'a, Generated> {
         Box::pin(async move {
             let mut text = self.next()?;

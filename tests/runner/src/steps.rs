@@ -12,7 +12,7 @@ use crate::expectation::Judge;
 use crate::flow::run;
 use crate::world::World;
 
-/// Parts of a result that differ from run to run.
+/// Fields of a result that differ from run to run.
 const TIMES: [&str; 4] = ["durationMs", "startedAt", "completedAt", "failedAt"];
 
 pub(crate) fn judge_run(case: &Value, expectation: &Map, judge: &mut Judge) {
@@ -53,7 +53,7 @@ fn check(case: &Value) -> Compiled {
     compile("steps.json", &sources, Some(Format::Steps))
 }
 
-/// On whose behalf a scenario runs: the agent that its calls or its error name.
+/// The agent on whose behalf a scenario runs: the one in its expected calls or error.
 fn agent_of(name: &str, expected: &Map) -> Option<String> {
     if name == "no_agent" {
         return None;
@@ -110,8 +110,8 @@ struct Seen {
     record: Value,
 }
 
-/// The error of asking for a workflow that is not there, if that is what the case asks for: its only trace is the
-/// expected text, since such a case has no run.
+/// The error for a missing workflow, if the case asks for one. The expected text is its only trace, because such a case
+/// has no run.
 fn missing_workflow(throws: &str, plan: &Plan) -> Option<String> {
     let id = throws.strip_prefix("Workflow ")?.split(" not found").next()?;
     let known = plan.id.as_deref() == Some(id);
@@ -171,7 +171,7 @@ fn bounds_of(pair: &str) -> Value {
     Value::map([("limit", Value::from(bounds.limit)), ("offset", bounds.offset.into())])
 }
 
-/// Reads `r0..r4, workflowId A for even, B for odd`.
+/// Parses `r0..r4, workflowId A for even, B for odd`.
 fn stored_runs(text: &str) -> Option<Vec<(String, Value)>> {
     let (range, owners) = text.split_once(", workflowId ")?;
     let (first, last) = range.split_once("..")?;

@@ -1,4 +1,4 @@
-//! The scripted world of a case: what models, servers, pages and functions answer, and what they were asked.
+//! The scripted world of a case: answers of models, servers, pages and functions, and a record of their requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use flowloom_runtime::effects::{
 };
 use flowloom_runtime::sim::SimClock;
 
-/// Tokens that a prompt may have when a case does not say.
+/// Default context window in tokens.
 const WINDOW: i64 = 8192;
 
-/// A world made of one case.
+/// The world of one case.
 pub(crate) struct World {
     pub(crate) clock: SimClock,
     case: Value,
@@ -33,7 +33,7 @@ struct State {
     denied: Option<String>,
 }
 
-/// What the world was asked.
+/// Requests that the world received.
 #[derive(Clone, Default)]
 pub(crate) struct Trace {
     pub(crate) requests: Vec<HttpRequest>,
@@ -47,12 +47,12 @@ impl World {
         Arc::new(World { clock: SimClock::new(1_700_000_000_000), case: case.clone(), state: Mutex::default() })
     }
 
-    /// Refuses one function to every agent.
+    /// Denies one function to every agent.
     pub(crate) fn deny(&self, function: &str) {
         self.state().denied = Some(function.to_owned());
     }
 
-    /// From here on, checks of capabilities are no longer part of the trace: it has those before the run.
+    /// Marks the start of the run: from here on, capability checks are not recorded.
     pub(crate) fn run(&self) {
         self.state().is_running = true;
     }
@@ -78,7 +78,7 @@ impl World {
 
     fn answer(&self, request: &GenerateRequest) -> Result<Option<String>, StepError> {
         if let Purpose::Summary { characters, part, .. } = request.purpose {
-            // One text for the whole summary, whatever parts it was made of.
+            // A single text for the whole summary, however many parts it has.
             return Ok((part == 0).then(|| format!("SUMMARY({characters})")));
         }
         let mut state = self.state();
@@ -159,10 +159,10 @@ impl Http for World {
     }
 }
 
-/// Redirects that are followed.
+/// Maximum number of redirects to follow.
 const REDIRECTS: usize = 20;
 
-/// Where a reply leads, as `fetch` follows it.
+/// The request that a redirect leads to, as in `fetch`.
 fn redirected(request: &HttpRequest, reply: &HttpReply) -> Option<HttpRequest> {
     let (_, location) = reply.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"))?;
     let from = request.url.names_only();

@@ -1,4 +1,4 @@
-//! Recorded conversations become pipelines that do what was wished, in the real sandbox, again and again.
+//! Recorded conversations become pipelines that achieve their goals in the real sandbox, repeatedly.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn author(case: &Case) -> Author {
     Author::new(&conversation(&case.id), Given { prompts: Prompts::Played, ..case.given() })
 }
 
-/// What the conversation comes to, as text that can be saved.
+/// Authors the pipeline of a conversation; also returns it as text that can be saved.
 fn authored(case: &Case) -> (Author, Draft, String) {
     let world = author(case);
     let mut draft = Draft::new(&case.intent, OWNER);

@@ -1,5 +1,5 @@
-//! Every bundled example, run in memory under several schedules; each record is replayed a hundred times at once, polled
-//! in an order that a seed decides: the same bytes each time, and nothing performed.
+//! Runs every bundled example in memory under several schedules. Each record is replayed a hundred times concurrently,
+//! polled in an order determined by a seed: the result has the same bytes each time, and no effect is performed.
 
 #[allow(dead_code)]
 #[path = "../../../crates/runtime/tests/world/mod.rs"]
@@ -24,9 +24,9 @@ use flowloom_runtime::sim::SimClock;
 use flowloom_runtime::{Engine, Outcome, Start};
 use world::World;
 
-/// Schedules under which each example is run.
+/// Number of schedules under which each example is run.
 const SCHEDULES: u64 = 8;
-/// Replays of each record.
+/// Number of replays of each record.
 const REPLAYS: usize = 100;
 
 fn examples() -> Vec<PathBuf> {
@@ -59,7 +59,7 @@ impl Trial {
         Trial { world, engine, plan: plan.clone() }
     }
 
-    /// Runs to the end, answering what it asks.
+    /// Runs to the end and answers its questions.
     fn run(&self) -> Outcome {
         let start = Start {
             plan: self.plan.clone(),
@@ -99,7 +99,7 @@ fn text(outcome: &Outcome) -> String {
 
 type Task<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Polls all tasks until they are done, each time in another order, whether something woke them or not.
+/// Polls all tasks until they are done, in a different order each time, whether they were woken or not.
 fn shuffled<T>(clock: &SimClock, seed: u64, tasks: Vec<Task<'_, T>>) -> Vec<T> {
     let mut open: Vec<_> = tasks.into_iter().collect();
     let (mut done, mut round) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! What is evaluated natively has the value that JavaScript gives it: random expressions, each once as it is and once in a
+//! Native evaluation gives the same values as JavaScript: random expressions, each once as it is and once inside a
 //! function, which only the sandbox can call.
 
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, Start};
 use proptest::prelude::*;
 
-/// Constants of every kind, which the expressions read.
+/// Constants of every type for the expressions.
 const DATA: &str = "---
 data:
   n: 7
@@ -32,7 +32,7 @@ data:
 
 ";
 
-/// What expressions are made of.
+/// Operands of the expressions.
 const LEAVES: &[&str] = &[
     "n",
     "f",
@@ -98,7 +98,7 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-/// The text that expressions become, or the message of the first that fails.
+/// The text that expressions evaluate to, or the message of the first one that fails.
 fn evaluated(expressions: &[String]) -> Result<String, String> {
     let mut text = DATA.to_owned();
     for expression in expressions {
@@ -138,7 +138,7 @@ proptest! {
         let (native, script) = (evaluated(&expressions), evaluated(&scripts));
         match (native, script) {
             (Ok(native), Ok(script)) => prop_assert_eq!(native, script),
-            // Both fail, though each names its own expression.
+            // Both fail, but each names its own expression.
             (native, script) => prop_assert_eq!(native.is_err(), script.is_err(), "{:?} {:?}", native, script),
         }
     }

@@ -1,4 +1,5 @@
-//! Rehearsals in the real sandbox: what runs, what is played, what is nobody's fault, and that nothing leaves the house.
+//! Dry runs in the real sandbox: which blocks run, which are mocked, which failures are excused, and that nothing
+//! reaches the network.
 
 mod support;
 
@@ -19,7 +20,7 @@ const SHOUT: &str = "def execute(inputs, context):\n    return {'text': inputs['
 const RAISE: &str = "def execute(inputs, context):\n    raise ValueError('no ' + inputs['text'])";
 const REFUSE: &str = "def execute(inputs, context):\n    return {'error': 'no ' + inputs['text']}";
 
-/// A block from text to text.
+/// A block with a text as input and output.
 fn block(id: &str, more: &[(&str, Value)]) -> Value {
     let fields = [("id", Value::from(id)), ("input_schema", value(TEXT)), ("output_schema", value(TEXT))];
     Value::map(fields.into_iter().chain(more.iter().cloned()))
@@ -39,7 +40,7 @@ fn prompt(id: &str, examples: &str) -> Value {
     block(id, &[("execution_type", "llm".into()), template, ("examples", value(examples))])
 }
 
-/// A pipeline of these blocks, each of which gets the text of the one before it.
+/// A pipeline of these blocks, each of which receives the text of the previous one.
 fn chain(blocks: &[Value]) -> Value {
     let node = |(index, block): (usize, &Value)| {
         let text = if index == 0 { "hello".to_owned() } else { format!("{{{{n{index}.text}}}}") };

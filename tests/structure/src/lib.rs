@@ -1,1 +1,1 @@
-//! Holds the house to its plan: see `tests/`.
+//! Checks the structure of the repository: see `tests/`.

@@ -38,12 +38,12 @@ fn every_page_has_a_code() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name != "README.md" {
             let code = name.strip_suffix(".md").and_then(Code::parse);
-            assert!(code.is_some_and(|code| name == format!("{code}.md")), "{name} is about no code");
+            assert!(code.is_some_and(|code| name == format!("{code}.md")), "{name} does not belong to an error code");
         }
     }
 }
 
-/// The text of all tests: test files, the tests inside source files, and snapshots of diagnostics.
+/// The text of all tests: test files, tests inside source files, and snapshots of diagnostics.
 fn tests() -> String {
     let mut files = Vec::new();
     for folder in ["crates", "tests/runner"] {
@@ -64,12 +64,12 @@ fn tests() -> String {
     all
 }
 
-/// Whether `name` stands in `text` as a whole word.
+/// Whether `name` occurs in `text` as a whole word.
 fn names(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| !text[at + name.len()..].starts_with(|c: char| c.is_alphanumeric()))
 }
 
-/// A code that no test names is either not tested, or cannot happen and has to go.
+/// A code that no test mentions is either untested, or cannot occur and should be removed.
 #[test]
 fn every_code_is_provoked_by_a_test() {
     let tests = tests();

@@ -1,10 +1,10 @@
-//! The rules of ARCHITECTURE.md that a machine can hold.
+//! The rules of ARCHITECTURE.md that a test can check.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Lines of a source file at most; tables of data are not source files.
+/// Maximum number of lines of a source file; tables of data are not source files.
 const FILE_LINES: usize = 500;
 
 fn root() -> PathBuf {
@@ -76,7 +76,7 @@ fn files_are_short_and_say_what_lives_there() {
             broken.push(format!("{} has {lines} lines", file.display()));
         }
         if !text.starts_with("//!") {
-            broken.push(format!("{} does not begin with //!", file.display()));
+            broken.push(format!("{} does not start with //!", file.display()));
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
@@ -115,8 +115,8 @@ fn what_runs_does_not_know_where_it_came_from() {
         collect(&folder, &mut files);
         for file in files {
             let text = std::fs::read_to_string(&file).expect("UTF-8");
-            assert!(!text.contains("plan::Format"), "{} asks for the format", file.display());
-            assert!(!text.contains(" Format::"), "{} asks for the format", file.display());
+            assert!(!text.contains("plan::Format"), "{} depends on the format", file.display());
+            assert!(!text.contains(" Format::"), "{} depends on the format", file.display());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The forward pass of all-MiniLM-L6-v2: a small BERT, and the mean of what it says about each token. Written on candle's
-//! tensors like the local model's; candle-transformers would bring a hundred architectures for this one.
+//! The forward pass of all-MiniLM-L6-v2: a small BERT with mean pooling over its tokens. Written on candle's tensors
+//! like the local language model; candle-transformers would bring a hundred architectures for this one.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use candle_core::{D, Device, Result, Tensor, safetensors};
 use tokenizers::{Tokenizer, TruncationParams};
 
-/// Tokens of a text that count; it was trained for no more.
+/// Maximum number of tokens of a text; the model was trained for no more.
 const WINDOW: usize = 256;
 const HEADS: usize = 12;
 const EPSILON: f64 = 1e-12;
@@ -41,16 +41,17 @@ struct Layer {
 impl MiniLm {
     /// Reads the tokenizer and the weights.
     pub(super) fn load(tokenizer: &Path, weights: &Path) -> std::result::Result<MiniLm, String> {
-        let mut tokens = Tokenizer::from_file(tokenizer).map_err(|error| format!("its tokenizer: {error}"))?;
+        let mut tokens =
+            Tokenizer::from_file(tokenizer).map_err(|error| format!("cannot read its tokenizer: {error}"))?;
         let truncation = TruncationParams { max_length: WINDOW, ..TruncationParams::default() };
         tokens.with_truncation(Some(truncation)).map_err(|error| error.to_string())?;
         tokens.with_padding(None);
-        MiniLm::read(tokens, weights).map_err(|error| format!("its weights cannot be read: {error}"))
+        MiniLm::read(tokens, weights).map_err(|error| format!("cannot read its weights: {error}"))
     }
 
     fn read(tokenizer: Tokenizer, weights: &Path) -> Result<MiniLm> {
         let file = File(safetensors::load(weights, &Device::Cpu)?);
-        // There is one kind of text, so what marks the kind is the same at every place.
+        // All text is of one type, so the type embedding is the same at every position.
         let kind = file.tensor("embeddings.token_type_embeddings.weight")?.get(0)?;
         let places = file.tensor("embeddings.position_embeddings.weight")?.narrow(0, 0, WINDOW)?;
         let count =
@@ -64,7 +65,7 @@ impl MiniLm {
         })
     }
 
-    /// The vector of a text, of any length.
+    /// The embedding of a text. Text beyond the maximum number of tokens is ignored.
     pub(super) fn embed(&self, text: &str) -> std::result::Result<Vec<f32>, String> {
         let encoding = self.tokenizer.encode(text, true).map_err(|error| error.to_string())?;
         self.forward(encoding.get_ids()).map_err(|error| error.to_string())
@@ -83,14 +84,14 @@ fn name(layer: usize) -> String {
     format!("encoder.layer.{layer}")
 }
 
-/// A file's tensors by name.
+/// The tensors of a file, by name.
 struct File(HashMap<String, Tensor>);
 
 impl File {
     fn tensor(&self, name: &str) -> Result<Tensor> {
         match self.0.get(name) {
             Some(tensor) => Ok(tensor.clone()),
-            None => candle_core::bail!("there is no {name}"),
+            None => candle_core::bail!("there is no tensor {name}"),
         }
     }
 
@@ -118,7 +119,7 @@ impl Affine {
         rows.matmul(&self.weights.t()?)?.broadcast_add(&self.bias)
     }
 
-    /// Each row brought to mean zero and variance one, then scaled and moved.
+    /// Layer normalisation: scales each row to mean zero and variance one, then applies weights and bias.
     fn normalise(&self, rows: &Tensor) -> Result<Tensor> {
         let rows = rows.broadcast_sub(&rows.mean_keepdim(D::Minus1)?)?;
         let variance = rows.sqr()?.mean_keepdim(D::Minus1)?;

@@ -17,7 +17,7 @@ use minilm::MiniLm;
 
 use crate::stop::StopOnDrop;
 
-/// The model, loaded when it is needed first.
+/// The model, loaded when it is first needed.
 type Slot = Arc<tokio::sync::Mutex<Option<MiniLm>>>;
 
 /// all-MiniLM-L6-v2 from the cache folder.
@@ -34,7 +34,8 @@ impl LocalEmbedder {
         let [tokenizer, weights] =
             ["tokenizer.json", "safetensors"].map(|ending| folder.join(format!("{NAME}.{ending}")));
         if let Some(missing) = [&tokenizer, &weights].into_iter().find(|file| !file.is_file()) {
-            let message = format!("there is no model file {}; `flowloom models pull` fetches it", missing.display());
+            let message =
+                format!("the model file {} is missing; fetch it with `flowloom models pull`", missing.display());
             return Err(StepError::new(Code::ModelFileMissing, message));
         }
         Ok(LocalEmbedder { model: format!("local:{NAME}"), tokenizer, weights, slot: Slot::default() })
@@ -58,8 +59,8 @@ impl LocalEmbedder {
                 }
                 model.embed(text).map(normalize).map_err(failed)
             };
-            // Each text by itself: padding them to one length would cost more than one large product saves, and a vector
-            // would depend on the company its text was in.
+            // One text at a time: padding texts to one length would cost more than one large product saves, and an
+            // embedding would depend on the other texts of its batch.
             texts.par_iter().map(embed).collect()
         });
         work.await.map_err(|_| failed("it crashed".to_owned()))?

@@ -1,4 +1,5 @@
-//! One GGUF model in memory: prompt in, tokens out, on the calling thread. Knows nothing of async or of providers.
+//! A GGUF model in memory: takes a prompt and generates tokens on the calling thread. Independent of async code and of
+//! providers.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,8 +20,8 @@ use super::template::Template;
 use super::text::Answer;
 use super::vocabulary::{Vocabulary, text};
 
-/// Prompt tokens computed at once: large enough for the matrix kernels, small enough to stop soon and to keep the
-/// attention scores of a long prompt in bounds.
+/// Number of prompt tokens computed at once: large enough for the matrix kernels, small enough to stop soon and to
+/// bound the attention scores of a long prompt.
 const CHUNK: usize = 256;
 
 /// A loaded model.
@@ -28,23 +29,23 @@ pub(crate) struct Engine {
     weights: Llama,
     vocabulary: Vocabulary,
     template: Template,
-    /// Made for the first answer that needs them: most runs never do.
+    /// Built for the first answer that needs them; most runs never do.
     grammars: OnceLock<Option<Grammars>>,
 }
 
-/// What one answer may be.
+/// Generation parameters of one answer.
 pub(crate) struct Wish {
-    /// Largest answer, in tokens.
+    /// Maximum length of the answer, in tokens.
     pub(crate) max_tokens: usize,
-    /// Texts that end it.
+    /// Stop sequences.
     pub(crate) stops: Vec<String>,
-    /// Chooses among likely tokens.
+    /// Chooses among the likely tokens.
     pub(crate) sampler: Sampler,
-    /// JSON Schema that it must fit.
+    /// JSON Schema that the answer must match.
     pub(crate) schema: Option<Value>,
-    /// Tools that it may call.
+    /// Tools that the answer may call.
     pub(crate) tools: Vec<ToolDeclaration>,
-    /// Whether it must call one.
+    /// Whether the answer must be a tool call.
     pub(crate) must_call: bool,
 }
 
@@ -53,18 +54,18 @@ pub(crate) struct Wish {
 pub(crate) struct Spoken {
     /// The text.
     pub(crate) text: String,
-    /// Tokens of the prompt.
+    /// Number of prompt tokens.
     pub(crate) input_tokens: usize,
-    /// Tokens of the answer.
+    /// Number of answer tokens.
     pub(crate) output_tokens: usize,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Silence {
-    /// Nobody waits for it any more.
+    /// The call was cancelled.
     Stopped,
-    /// It went wrong.
+    /// An error occurred.
     Failed(String),
 }
 
@@ -82,31 +83,30 @@ impl Engine {
         let content = Content::read(&mut reader).map_err(|error| format!("it is not a readable GGUF file: {error}"))?;
         let kind = text(&content, "general.architecture").unwrap_or_default();
         if kind != "llama" {
-            return Err(format!("models of the kind `{kind}` are not supported, only `llama` is"));
+            return Err(format!("models of the architecture `{kind}` are not supported, only `llama`"));
         }
         let vocabulary = Vocabulary::new(&content)?;
         let source = text(&content, "tokenizer.chat_template");
         let template = Template::new(source.as_deref(), &vocabulary.bos, &vocabulary.eos)?;
-        let weights =
-            Llama::new(&content, &mut reader).map_err(|error| format!("its weights cannot be read: {error}"))?;
+        let weights = Llama::new(&content, &mut reader).map_err(|error| format!("cannot read its weights: {error}"))?;
         Ok(Engine { weights, vocabulary, template, grammars: OnceLock::new() })
     }
 
-    /// The window of a file that is not loaded.
+    /// Context window of a file, without loading it.
     pub(crate) fn window_of(path: &Path) -> Option<u64> {
         let mut reader = BufReader::with_capacity(1 << 20, File::open(path).ok()?);
         Some(llama::window(&Content::read(&mut reader).ok()?) as u64)
     }
 
-    /// Tokens that prompt and answer may have together.
+    /// Context window: maximum number of tokens of prompt and answer together.
     pub(crate) fn window(&self) -> usize {
         self.weights.window()
     }
 
-    /// The prompt of a conversation, in tokens.
+    /// The prompt of a conversation, in tokens. Fails if it contains images or exceeds the context window.
     pub(crate) fn prompt(&self, messages: &Messages, tools: &[ToolDeclaration]) -> Result<Vec<u32>, Silence> {
         if messages.iter().any(|message| !message.parts.iter().all(|part| matches!(part, MessagePart::Text { .. }))) {
-            return Err(Silence::Failed("the local model cannot look at pictures".to_owned()));
+            return Err(Silence::Failed("the local model does not support images".to_owned()));
         }
         let messages: Vec<Message> = messages
             .iter()
@@ -116,7 +116,7 @@ impl Engine {
         let tokens = self.vocabulary.encode(&prompt).map_err(Silence::Failed)?;
         if tokens.len() >= self.window() {
             return Err(Silence::Failed(format!(
-                "the prompt has {} tokens, the local model's window holds {} with the answer",
+                "the prompt has {} tokens, but the local model's window is {} tokens including the answer",
                 tokens.len(),
                 self.weights.window()
             )));
@@ -124,7 +124,7 @@ impl Engine {
         Ok(tokens)
     }
 
-    /// Answers a prompt. Looks at `stop` before every token.
+    /// Generates an answer to a prompt. Checks `stop` before every token.
     pub(crate) fn speak(
         &self,
         prompt: &[u32],
@@ -132,7 +132,8 @@ impl Engine {
         stop: &AtomicBool,
         show: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Spoken, Silence> {
-        // As one of rayon's threads, or each of the many products would be a visitor's and wake a thread for itself.
+        // Runs on one of rayon's threads; otherwise each of the many products would enter the pool and wake a thread by
+        // itself.
         rayon::scope(|_| self.speak_here(prompt, wish, stop, show))
     }
 
@@ -147,7 +148,7 @@ impl Engine {
         let mut answer = Answer::new(&wish.stops);
         let mut held = wish.schema.as_ref().and_then(|schema| self.grammars()?.schema(schema));
         if wish.must_call {
-            // The first words are put into its mouth, and the rest is held to what they begin.
+            // Prefill the start of a call and constrain the rest to the grammar of a call.
             prompt.to_mut().extend(self.vocabulary.encode(grammar::CALL).map_err(Silence::Failed)?);
             answer.push(grammar::CALL.as_bytes(), show);
             held = self.grammars().and_then(|grammars| grammars.call(&wish.tools));
@@ -191,7 +192,7 @@ impl Engine {
         self.grammars.get_or_init(make).as_ref()
     }
 
-    /// Takes in the prompt and gives the scores of the token after it.
+    /// Processes the prompt and returns the scores of the next token.
     fn read(&self, session: &mut Session, prompt: &[u32], stop: &AtomicBool) -> Result<Vec<f32>, Silence> {
         let mut scores = Vec::new();
         for chunk in prompt.chunks(CHUNK) {

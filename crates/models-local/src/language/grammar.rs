@@ -1,4 +1,4 @@
-//! Holds a local model to a JSON Schema: at every token, only those that can still lead to a fitting answer are left.
+//! Constrains a local model to a JSON Schema: at every token, only tokens that can lead to a valid answer are allowed.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use llguidance::toktrie::{SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenId, Tokeni
 use llguidance::{Matcher, ParserFactory};
 use serde_json::{Value as Json, json};
 
-/// Begins a tool call in the text of a local model.
+/// Marks the start of a tool call in the text of a local model.
 pub(crate) const CALL: &str = "<tool_call>";
-/// Ends it.
+/// Marks the end of a tool call.
 pub(crate) const CALL_END: &str = "</tool_call>";
 
-/// Makes matchers for the tokens of one model.
+/// Builds grammars for the tokens of one model.
 pub(crate) struct Grammars {
     factory: ParserFactory,
 }
 
-/// The tokens as the grammar sees them: bytes, found by the longest match.
+/// The model's tokens for the grammar library: bytes, tokenized by the longest match.
 struct Tokens {
     trie: TokTrie,
 }
@@ -36,20 +36,20 @@ impl TokenizerEnv for Tokens {
 }
 
 impl Grammars {
-    /// `words` are the bytes of each token, empty for those that are no text; `end` ends an answer.
+    /// `words` are the bytes of each token, empty for tokens without text; `end` is the token that ends an answer.
     pub(crate) fn new(words: &[Vec<u8>], end: TokenId) -> Option<Grammars> {
         let info = TokRxInfo::new(u32::try_from(words.len()).ok()?, end);
         let tokens: TokEnv = Arc::new(Tokens { trie: TokTrie::from(&info, words) });
         Some(Grammars { factory: ParserFactory::new_simple(&tokens).ok()? })
     }
 
-    /// A matcher for answers that fit `schema`; `None` if it says something that cannot be held, which the check of the
-    /// answer then finds.
+    /// A constraint for answers that match `schema`; `None` if the schema has an unsupported keyword. The answer is
+    /// validated afterwards anyway.
     pub(crate) fn schema(&self, schema: &Value) -> Option<Held> {
         self.held(serde_json::from_str(&json::write(schema)).ok()?)
     }
 
-    /// A matcher for one call of one of these tools.
+    /// A constraint for one call of one of these tools.
     pub(crate) fn call(&self, tools: &[ToolDeclaration]) -> Option<Held> {
         let call = |tool: &ToolDeclaration| {
             let parameters: Json = serde_json::from_str(&json::write(&tool.parameters)).unwrap_or_default();
@@ -65,7 +65,7 @@ impl Grammars {
     }
 
     fn held(&self, mut schema: Json) -> Option<Held> {
-        // A small model that may write blanks between tokens writes them until its answer is used up.
+        // A small model that may write whitespace between tokens writes it until its answer is used up.
         schema.as_object_mut()?.insert("x-guidance".into(), json!({ "whitespace_flexible": false }));
         let parser = self.factory.create_parser(TopLevelGrammar::from_json_schema(schema));
         let matcher = Matcher::new(parser);
@@ -73,13 +73,13 @@ impl Grammars {
     }
 }
 
-/// An answer that is held to a grammar.
+/// The state of an answer that is constrained to a grammar.
 pub(crate) struct Held {
     matcher: Matcher,
 }
 
 impl Held {
-    /// Leaves only the scores of tokens that can follow.
+    /// Excludes tokens that cannot follow, by setting their scores to negative infinity.
     pub(crate) fn mask(&mut self, scores: &mut [f32]) {
         let Ok(allowed) = self.matcher.compute_mask_or_eos() else { return };
         let is_allowed = |allowed: &SimpleVob, token: usize| u32::try_from(token).is_ok_and(|t| allowed.is_allowed(t));
@@ -90,7 +90,7 @@ impl Held {
         }
     }
 
-    /// Takes a token in; whether the answer is complete.
+    /// Accepts a token; returns whether the answer is complete.
     pub(crate) fn take(&mut self, token: u32) -> bool {
         self.matcher.consume_token(token).is_err() || self.matcher.is_stopped()
     }

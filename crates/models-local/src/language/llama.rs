@@ -1,7 +1,8 @@
-//! The forward pass of models of the Llama kind. Numbers in, numbers out: tokens, text and sampling are its neighbours'.
+//! The forward pass of Llama models, from tokens to scores. Text, tokenization and sampling are in neighbouring
+//! modules.
 //!
-//! Our own instead of `candle-transformers`' because that one copies the whole attention cache for every token: at 500
-//! tokens an answer came at 38 tokens/s instead of 59, at 1,800 at 19.
+//! Replaces `candle-transformers`, which copies the whole attention cache for every token: at 500 tokens it generates
+//! 38 tokens/s instead of 59, at 1,800 tokens 19.
 
 use std::io::{Read, Seek};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use rayon::prelude::*;
 use super::matrix::{Matrix, dot_floats};
 use super::vocabulary::number;
 
-/// Longest context that positions are prepared for.
+/// Maximum context length that positions are computed for.
 const MOST_POSITIONS: usize = 8192;
 
 struct Layer {
@@ -43,7 +44,7 @@ pub(crate) struct Llama {
     window: usize,
 }
 
-/// What a model has read so far: the keys and values of every layer, head by head, `capacity` tokens each.
+/// The attention cache: keys and values of every layer, by head, with room for `capacity` tokens each.
 pub(crate) struct Session {
     keys: Vec<Vec<f32>>,
     values: Vec<Vec<f32>>,
@@ -52,27 +53,27 @@ pub(crate) struct Session {
 }
 
 impl Llama {
-    /// Reads the weights behind the header `file`.
+    /// Reads the weights that follow the header `file`.
     pub(crate) fn new<R: Read + Seek>(file: &Content, reader: &mut R) -> Result<Llama> {
         let need = |key: &str| match number(file, key) {
             Some(number) => Ok(number as usize),
-            None => candle_core::bail!("it has no `{key}`"),
+            None => candle_core::bail!("its metadata has no `{key}`"),
         };
         let heads = need("llama.attention.head_count")?;
         let width = need("llama.embedding_length")?;
         let key_heads = number(file, "llama.attention.head_count_kv").map_or(heads, |heads| heads as usize);
         if heads == 0 || key_heads == 0 || !width.is_multiple_of(2 * heads) || !heads.is_multiple_of(key_heads) {
-            candle_core::bail!("{width} numbers, {heads} attention heads and {key_heads} keys do not fit together");
+            candle_core::bail!("a width of {width}, {heads} attention heads and {key_heads} key heads do not match");
         }
         let turned = number(file, "llama.rope.dimension_count").map_or(width / heads, |count| count as usize);
         if turned != width / heads {
-            candle_core::bail!("positions for only a part of each head are not supported");
+            candle_core::bail!("rotary embeddings for a part of each head are not supported");
         }
         let mut take = |name: &str| file.tensor(reader, name, &Device::Cpu);
         let embeddings = Arc::new(Matrix::new(&take("token_embd.weight")?)?);
         let head = match take("output.weight") {
             Ok(weights) => Arc::new(Matrix::new(&weights)?),
-            // The same weights read words and choose them.
+            // Input and output embeddings are shared.
             Err(_) => embeddings.clone(),
         };
         let norm = floats(&take("output_norm.weight")?, width)?;
@@ -86,23 +87,23 @@ impl Llama {
         Ok(Llama { embeddings, layers, norm, head, turns, width, heads, key_heads, epsilon, window })
     }
 
-    /// Tokens that prompt and answer may have together.
+    /// Context window: maximum number of tokens of prompt and answer together.
     pub(crate) fn window(&self) -> usize {
         self.window
     }
 
-    /// Room for `capacity` tokens.
+    /// An empty attention cache for `capacity` tokens.
     pub(crate) fn session(&self, capacity: usize) -> Session {
         let size = self.key_heads * capacity * self.head_size();
         let empty = || self.layers.iter().map(|_| vec![0.0; size]).collect();
         Session { keys: empty(), values: empty(), capacity, length: 0 }
     }
 
-    /// Reads `tokens` and gives the scores of the token after them.
+    /// Processes `tokens` and returns the scores of the next token.
     pub(crate) fn forward(&self, session: &mut Session, tokens: &[u32]) -> Result<Vec<f32>> {
         let count = tokens.len();
         if count == 0 || session.length + count > session.capacity {
-            candle_core::bail!("{count} tokens after {} do not fit into {}", session.length, session.capacity);
+            candle_core::bail!("{count} tokens after {} exceed the capacity of {}", session.length, session.capacity);
         }
         let mut hidden = vec![0.0; count * self.width];
         for (token, row) in tokens.iter().zip(hidden.chunks_mut(self.width)) {
@@ -172,7 +173,7 @@ impl Llama {
         layer.output.apply(&mixed, count)
     }
 
-    /// Attention of many rows at once, as matrix products.
+    /// Attention of several rows at once, as matrix products.
     fn look_back_together(
         &self,
         query: &[f32],
@@ -184,12 +185,12 @@ impl Llama {
         let (size, seen, shared) = (self.head_size(), start + count, self.heads / self.key_heads);
         let query =
             Tensor::from_slice(query, (count, self.heads, size), &Device::Cpu)?.transpose(0, 1)?.contiguous()?;
-        // Heads that share a key stand in its rows, so that no key is copied for them.
+        // Query heads that share a key head are grouped in its rows, so that no key is copied.
         let query = query.reshape((self.key_heads, shared * count, size))?;
         let mut scores = query.matmul(&keys.t()?)?.flatten_all()?.to_vec1::<f32>()?;
         let scale = 1.0 / (size as f32).sqrt();
         scores.par_chunks_mut(seen).enumerate().for_each(|(row, scores)| {
-            // A token does not look at the ones after it.
+            // Causal mask: a token does not attend to later ones.
             let (visible, hidden) = scores.split_at_mut(start + row % count + 1);
             softmax(visible, scale);
             hidden.fill(0.0);
@@ -199,7 +200,7 @@ impl Llama {
         mixed.transpose(0, 1)?.contiguous()?.flatten_all()?.to_vec1()
     }
 
-    /// Turns neighbouring pairs of numbers by their position.
+    /// Rotary embedding: rotates neighbouring pairs of numbers by an angle that depends on the position.
     fn turn(&self, rows: &mut [f32], heads: usize, start: usize) {
         let size = self.head_size();
         for (index, part) in rows.chunks_mut(size).enumerate() {
@@ -212,12 +213,12 @@ impl Llama {
     }
 }
 
-/// Tokens that a model may see at once.
+/// Context window of a model: maximum number of tokens of prompt and answer together.
 pub(super) fn window(file: &Content) -> usize {
     number(file, "llama.context_length").map_or(2048, |length| length as usize).min(MOST_POSITIONS)
 }
 
-/// Reads one layer; its matrices must fit each other, since nothing later asks again.
+/// Reads one layer. Checks here that its matrices fit each other, because later code relies on it.
 fn layer(
     index: usize,
     (width, key_width): (usize, usize),
@@ -244,12 +245,12 @@ fn layer(
 fn floats(source: &QTensor, count: usize) -> Result<Vec<f32>> {
     let floats = source.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>()?;
     if floats.len() != count {
-        candle_core::bail!("a list of {} numbers should have {count}", floats.len());
+        candle_core::bail!("a list has {} numbers, expected {count}", floats.len());
     }
     Ok(floats)
 }
 
-/// Cosine and sine of every position and pair, side by side.
+/// Cosine and sine of every position and pair, interleaved.
 fn positions(size: usize, base: f32, count: usize) -> Vec<f32> {
     let turns: Vec<f32> = (0..size).step_by(2).map(|index| base.powf(-(index as f32) / size as f32)).collect();
     let angles = (0..count).flat_map(|position| turns.iter().map(move |turn| position as f32 * turn));

@@ -1,23 +1,23 @@
-//! Matrices of eight-bit weights times rows of floats, on rayon's threads. Nothing here knows what is multiplied.
+//! Products of eight-bit weight matrices and rows of floats, on rayon's threads.
 //!
-//! Our own beside candle's because candle has no vector code for the packing of the default model (Q4_1), and because
-//! its threads wait for each other by spinning: with anything else on the same cores an answer comes twenty times slower.
-//! Plain loops in shapes that the compiler turns into vector instructions; which ones, `-C target-cpu` decides.
+//! Replaces candle's, because candle has no vector code for the packing of the default model (Q4_1), and its threads
+//! wait for each other by spinning: if anything else uses the same cores, an answer takes twenty times longer. Plain
+//! loops that the compiler turns into vector instructions, as `-C target-cpu` permits.
 
 use candle_core::quantized::QTensor;
 use candle_core::{Device, Result, Tensor};
 use rayon::prelude::*;
 
-/// Weights that share a scale.
+/// Number of weights that share a scale.
 const BLOCK: usize = 32;
-/// Sums kept side by side.
+/// Number of partial sums, so that the compiler emits vector instructions.
 const LANES: usize = 16;
-/// From this many rows of input on, weights are unpacked once and multiplied as floats, which pays for itself.
+/// Number of input rows from which weights are unpacked once and multiplied as floats, which is faster then.
 const FLOAT_ROWS: usize = 16;
-/// Weights below which another thread costs more than it brings.
+/// Number of weights below which another thread costs more than it gains.
 const WORTH_A_THREAD: usize = 1 << 19;
 
-/// A matrix, one row for each output.
+/// A matrix with one row per output.
 pub(crate) struct Matrix {
     columns: usize,
     weights: Vec<i8>,
@@ -25,8 +25,8 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// Repacks a matrix of a file, one slice of rows at a time. Eight bits hold what four held, but for a rounding error
-    /// far below the one the file was made with.
+    /// Repacks a matrix of a file. Eight bits hold the four-bit values of the file with a rounding error far below that
+    /// of the file.
     pub(crate) fn new(source: &QTensor) -> Result<Matrix> {
         let (_, columns) = source.shape().dims2()?;
         if columns == 0 || !columns.is_multiple_of(BLOCK) {
@@ -42,7 +42,7 @@ impl Matrix {
         self.weights.len() / self.columns
     }
 
-    /// Unpacks row `index` into `row`; false if there is none.
+    /// Unpacks row `index` into `row`; `false` if there is no such row.
     pub(crate) fn row(&self, index: usize, row: &mut [f32]) -> bool {
         let at = index * self.columns;
         let Some(weights) = self.weights.get(at..at + self.columns) else { return false };
@@ -50,7 +50,7 @@ impl Matrix {
         true
     }
 
-    /// Multiplies `count` rows of input.
+    /// Multiplies the matrix with `count` rows of input.
     pub(crate) fn apply(&self, input: &[f32], count: usize) -> Result<Vec<f32>> {
         if count >= FLOAT_ROWS {
             return self.apply_as_floats(input, count);

@@ -24,7 +24,7 @@ use sampler::Sampler;
 
 use crate::stop::StopOnDrop;
 
-/// Nucleus for requests with a temperature but without `top_p`.
+/// Default of `top_p` for requests with a temperature.
 const DEFAULT_TOP_P: f64 = 0.95;
 
 /// A file's place, loaded on first use. The lock is held for a whole answer: two at once would only share the cores.
@@ -51,7 +51,7 @@ pub(crate) async fn generate(
         if engine.is_none() {
             let load = Engine::load(&file);
             *engine = Some(load.map_err(|why| {
-                let message = format!("the model file {} cannot be used: {why}", file.display());
+                let message = format!("cannot load the model file {}: {why}", file.display());
                 StepError::new(Code::ModelFailed, message)
             })?);
         }
@@ -70,7 +70,7 @@ fn answer(
     stop: &AtomicBool,
 ) -> Result<Generated, StepError> {
     let options = &request.options;
-    // Without a seed each attempt of each step draws its own numbers, the same ones after a crash.
+    // Without a seed, each attempt of each step has its own random numbers, and the same ones after a crash.
     let seed = options.seed.unwrap_or_else(|| hash(&context.key()));
     let wish = Wish {
         max_tokens: options.max_tokens.map_or(LOCAL_MAX_ANSWER_TOKENS as usize, |most| most as usize),
@@ -109,7 +109,7 @@ fn generated(spoken: Spoken, tools: bool) -> Generated {
     Generated { text: (!text.is_empty()).then_some(text), tool_calls, usage }
 }
 
-/// Calls that a model wrote as `<tool_call>{…}</tool_call>`; what cannot be read stays text.
+/// Tool calls that a model wrote as `<tool_call>{…}</tool_call>`. Unreadable ones stay text.
 fn tool_calls(text: &str) -> Vec<ToolCall> {
     let written = text.split("<tool_call>").skip(1).map(|part| part.split("</tool_call>").next().unwrap_or_default());
     written
@@ -123,27 +123,27 @@ fn tool_calls(text: &str) -> Vec<ToolCall> {
         .collect()
 }
 
-/// FNV-1a.
+/// The 64-bit FNV-1a hash.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Figures of one call, for `examples/speed.rs`.
+/// Speed of one call, for `examples/speed.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Speed {
-    /// Milliseconds until the model was loaded.
+    /// Time to load the model, in milliseconds.
     pub load_ms: f64,
-    /// Tokens of the prompt.
+    /// Number of prompt tokens.
     pub prompt_tokens: usize,
     /// Prompt tokens per second.
     pub prompt_rate: f64,
-    /// Tokens of the answer.
+    /// Number of answer tokens.
     pub answer_tokens: usize,
     /// Answer tokens per second.
     pub answer_rate: f64,
 }
 
-/// Loads `file`, reads a prompt of about `words` words and answers with up to `max_tokens` tokens.
+/// Loads `file`, processes a prompt of about `words` words and generates up to `max_tokens` tokens.
 pub fn measure(file: &Path, words: usize, max_tokens: usize) -> Result<Speed, String> {
     let silent = |silence: Silence| format!("{silence:?}");
     let start = std::time::Instant::now();

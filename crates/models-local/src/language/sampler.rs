@@ -1,9 +1,8 @@
-//! Picks the next token from the scores of a model. Deterministic: the same scores, options and seed give the same
-//! token. What the token means is the vocabulary's business.
+//! Picks the next token from a model's scores. Deterministic: the same scores, options and seed give the same token.
 
-/// How many of the last answer tokens are held against repetition.
+/// Number of recent answer tokens that the repetition penalty applies to.
 const REPEAT_WINDOW: usize = 64;
-/// Mild: enough to get a small model out of a loop, too little to forbid a word that has to come again.
+/// Mild: enough to get a small model out of a loop, too little to forbid a word that has to be repeated.
 const REPEAT_PENALTY: f32 = 1.1;
 
 /// Sampling state of one answer.
@@ -15,12 +14,12 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// `temperature` 0 always takes the likeliest token.
+    /// A `temperature` of 0 always selects the most likely token.
     pub(crate) fn new(temperature: f64, top_p: f64, seed: u64) -> Sampler {
         Sampler { temperature, top_p, random: seed, recent: Vec::new() }
     }
 
-    /// Chooses a token and remembers it. `scores` is changed.
+    /// Chooses a token and records it. Modifies `scores`.
     pub(crate) fn next(&mut self, scores: &mut [f32]) -> u32 {
         self.penalise(scores);
         let token = if self.temperature <= 0.0 { likeliest(scores) } else { self.draw(scores) };
@@ -42,14 +41,14 @@ impl Sampler {
 
     fn draw(&mut self, scores: &[f32]) -> u32 {
         let best = f64::from(scores.iter().fold(f32::NEG_INFINITY, |best, score| best.max(*score)));
-        // What is a billion times less likely than the best is not worth sorting.
+        // Tokens a billion times less likely than the best are not worth sorting.
         let floor = best - 20.0 * self.temperature;
         let mut order: Vec<u32> =
             (0..scores.len() as u32).filter(|token| f64::from(scores[*token as usize]) >= floor).collect();
         order.sort_unstable_by(|a, b| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b)));
         let weight = |token: &u32| ((f64::from(scores[*token as usize]) - best) / self.temperature).exp();
         let total: f64 = order.iter().map(weight).sum();
-        // Nucleus: the fewest likeliest tokens that together reach `top_p`.
+        // Nucleus sampling: the fewest most likely tokens that together reach `top_p`.
         let mut kept = 0.0;
         let mut count = 0;
         for token in &order {

@@ -1,12 +1,12 @@
-//! Renders a conversation with the chat template that a GGUF file carries. Only text: what becomes one token is decided
-//! in `vocabulary`.
+//! Renders a conversation with the chat template of a GGUF file. Produces text only; `vocabulary` splits it into
+//! tokens.
 
 use flowloom_core::request::{Message, Role, ToolDeclaration};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Value, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, context};
 
-/// Used when a file has no template of its own: the same marks as ChatML, which most small models know.
+/// Default template for files without one: ChatML, which most small models know.
 const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + \
                       '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}\
                       {% endif %}";
@@ -19,10 +19,10 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Compiles `source`, or ChatML where there is none.
+    /// Compiles `source`, or the ChatML template if there is none.
     pub(crate) fn new(source: Option<&str>, bos: &str, eos: &str) -> Result<Template, String> {
         let mut environment = Environment::new();
-        // As the library that such templates are written for sets it.
+        // Settings of the library that such templates are written for.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|error| error.to_string())?);
         environment.set_unknown_method_callback(python_method);
@@ -31,11 +31,11 @@ impl Template {
         });
         environment
             .add_template_owned("chat", source.unwrap_or(CHATML).to_owned())
-            .map_err(|error| format!("its chat template cannot be read: {error}"))?;
+            .map_err(|error| format!("cannot parse its chat template: {error}"))?;
         Ok(Template { environment, bos: bos.to_owned(), eos: eos.to_owned() })
     }
 
-    /// The prompt text that asks for the assistant's next message.
+    /// The prompt that asks for the assistant's next message.
     pub(crate) fn render(&self, messages: &[Message], tools: &[ToolDeclaration]) -> Result<String, String> {
         let messages: Vec<Value> = plain_messages(messages, tools)
             .into_iter()
@@ -48,12 +48,12 @@ impl Template {
             bos_token => &self.bos,
             eos_token => &self.eos,
         })
-        .map_err(|error| format!("the conversation does not fit the model's chat template: {error}"))
+        .map_err(|error| format!("cannot render the conversation with the model's chat template: {error}"))
     }
 }
 
-/// Every message as role and text. Tools are told in the system message and as `<tool_call>` text, because only few
-/// templates know them.
+/// Every message as role and text. Tools are described in the system message and calls written as `<tool_call>` text,
+/// because few templates support tools.
 fn plain_messages(messages: &[Message], tools: &[ToolDeclaration]) -> Vec<(&'static str, String)> {
     let mut plain: Vec<(&'static str, String)> = Vec::with_capacity(messages.len() + 1);
     if !tools.is_empty() {
@@ -72,7 +72,7 @@ fn plain_messages(messages: &[Message], tools: &[ToolDeclaration]) -> Vec<(&'sta
             Role::Assistant => ("assistant", content),
             Role::Tool => ("user", format!("<tool_response>\n{content}\n</tool_response>")),
         };
-        // Templates look for one system message at the start.
+        // Templates expect one system message at the start.
         match plain.last_mut() {
             Some(("system", before)) if role == "system" => {
                 before.push_str("\n\n");

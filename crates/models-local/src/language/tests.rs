@@ -1,4 +1,4 @@
-//! The local model itself; skipped where it is not cached.
+//! The local model itself; skipped if it is not cached.
 
 use std::sync::{Arc, Mutex};
 
@@ -59,7 +59,7 @@ async fn ask(file: &Path, request: &GenerateRequest) -> (Result<Generated, StepE
     (result, shown)
 }
 
-/// One test, since loading the model is most of the time.
+/// A single test, because loading the model takes most of the time.
 #[tokio::test]
 async fn the_local_model_answers_repeats_itself_stops_and_refuses() {
     let Some(file) = cached_file() else { return };
@@ -158,7 +158,7 @@ async fn an_answer_is_held_to_its_schema_and_a_call_to_its_tool() {
     let tool =
         ToolDeclaration { name: "weather".into(), description: "The weather.".into(), parameters: parameters.unwrap() };
     let engine = Engine::load(&file).unwrap();
-    // The model itself seldom calls anything; from the mark on it cannot but call rightly.
+    // The model itself rarely calls a tool. From the mark on, the grammar allows nothing but a valid call.
     let mut held = engine.call_grammar(&[tool]).expect("a grammar");
     let mut text = Vec::new();
     for _ in 0..200 {

@@ -1,7 +1,7 @@
-//! Turns the bytes of tokens into text that may be shown: whole UTF-8 characters only, and nothing that may still turn
-//! out to be the beginning of a stop sequence.
+//! Turns the bytes of tokens into text that can be shown: complete UTF-8 characters only, and nothing that may still
+//! become a stop sequence.
 
-/// Collects an answer and says when it is over.
+/// Collects an answer and detects its end.
 pub(crate) struct Answer {
     stops: Vec<String>,
     bytes: Vec<u8>,
@@ -16,7 +16,8 @@ impl Answer {
         Answer { stops, bytes: Vec::new(), held: String::new(), text: String::new() }
     }
 
-    /// Adds a token's bytes; hands what can be shown to `show`. True once a stop sequence has come.
+    /// Adds a token's bytes and passes text that can be shown to `show`. Returns `true` once a stop sequence has
+    /// appeared.
     pub(crate) fn push(&mut self, bytes: &[u8], show: &mut dyn FnMut(&str)) -> bool {
         self.bytes.extend_from_slice(bytes);
         self.take_whole_characters(false);
@@ -26,7 +27,7 @@ impl Answer {
         stop.is_some()
     }
 
-    /// Whether the answer so far ends with `end`, shown or not.
+    /// Whether the answer so far ends with `end`, including text that was not shown yet.
     pub(crate) fn ends_with(&self, end: &str) -> bool {
         match end.strip_suffix(self.held.as_str()) {
             Some(start) => self.text.ends_with(start),
@@ -34,7 +35,7 @@ impl Answer {
         }
     }
 
-    /// Ends the answer: what was held back is shown after all.
+    /// Ends the answer; text that was held back is shown now.
     pub(crate) fn finish(mut self, stopped: bool, show: &mut dyn FnMut(&str)) -> String {
         if !stopped {
             self.take_whole_characters(true);
@@ -82,7 +83,7 @@ impl Answer {
         }
     }
 
-    /// Length of the longest end of the held text that begins a stop sequence.
+    /// Length of the longest suffix of the held text that is a prefix of a stop sequence.
     fn longest_possible_stop(&self) -> usize {
         let starts_a_stop = |tail: &str| self.stops.iter().any(|stop| stop.starts_with(tail));
         self.held

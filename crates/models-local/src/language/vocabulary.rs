@@ -1,4 +1,4 @@
-//! Text to tokens and tokens to bytes, built from the metadata of a GGUF file alone.
+//! Text to tokens and tokens to bytes, built from the metadata of a GGUF file.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::tokenizer::SplitDelimiterBehavior;
 use tokenizers::{AddedToken, PreTokenizerWrapper, Tokenizer};
 
-/// `tokenizer.ggml.token_type` of a token with a meaning of its own, such as `<|im_start|>`.
+/// `tokenizer.ggml.token_type` of control tokens, such as `<|im_start|>`.
 const CONTROL: u32 = 3;
-/// The same for tokens that were added after training.
+/// `tokenizer.ggml.token_type` of tokens added after training.
 const USER_DEFINED: u32 = 4;
 
-/// How Llama 3 and Qwen 2 cut text into words; they differ in how many digits stay together.
+/// Patterns with which Llama 3 and Qwen 2 split text into words; they differ in how many digits stay together.
 const WORDS_LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const WORDS_QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -39,25 +39,25 @@ impl Vocabulary {
     pub(crate) fn new(file: &Content) -> Result<Vocabulary, String> {
         let kind = text(file, "tokenizer.ggml.model").unwrap_or_default();
         if kind != "gpt2" {
-            return Err(format!("its tokenizer `{kind}` is not supported, only byte-level BPE (`gpt2`) is"));
+            return Err(format!("its tokenizer `{kind}` is not supported, only byte-level BPE (`gpt2`)"));
         }
         let tokens = texts(file, "tokenizer.ggml.tokens")?;
         let merges = texts(file, "tokenizer.ggml.merges")?
             .iter()
             .map(|merge| merge.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())))
             .collect::<Option<Vec<_>>>()
-            .ok_or("its list of merges is damaged")?;
+            .ok_or("its list of merges is invalid")?;
         let vocabulary: Vocab = tokens.iter().cloned().zip(0..).collect();
         let bpe = BPE::builder()
             .vocab_and_merges(vocabulary, merges)
             .build()
-            .map_err(|error| format!("its tokenizer cannot be built: {error}"))?;
+            .map_err(|error| format!("cannot build its tokenizer: {error}"))?;
         let mut tokenizer = Tokenizer::new(bpe);
         tokenizer.with_pre_tokenizer(Some(words(&text(file, "tokenizer.ggml.pre").unwrap_or_default())?));
         let control = control_tokens(file, &tokens);
         tokenizer
             .add_special_tokens(control.iter().map(|token| AddedToken::from(token.clone(), true)))
-            .map_err(|error| format!("its special tokens cannot be added: {error}"))?;
+            .map_err(|error| format!("cannot add its special tokens: {error}"))?;
         let named = |key: &str| {
             let id = number(file, key)?;
             Some((id, tokens.get(id as usize)?.clone()))
@@ -65,7 +65,7 @@ impl Vocabulary {
         let bos = named("tokenizer.ggml.bos_token_id").map_or_else(String::new, |(_, token)| token);
         let eos = named("tokenizer.ggml.eos_token_id");
         let mut ends: Vec<u32> = eos.iter().map(|(id, _)| *id).collect();
-        // A chat ends with these, also in files whose `eos` is only the end of a document.
+        // Chats end with these, also in files whose `eos` is only the end of a document.
         for end in ["<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end_of_text|>"] {
             ends.extend(control.contains(&end.to_owned()).then(|| tokenizer.token_to_id(end)).flatten());
         }
@@ -73,18 +73,18 @@ impl Vocabulary {
         Ok(Vocabulary { tokenizer, bytes, control, ends, bos, eos: eos.map_or_else(String::new, |(_, token)| token) })
     }
 
-    /// The tokens of a prompt; special tokens in it are single tokens.
+    /// The tokens of a prompt; special tokens in it become single tokens.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
         let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| error.to_string())?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// The bytes that a token stands for; nothing for special tokens.
+    /// The bytes of a token; empty for special tokens.
     pub(crate) fn bytes(&self, token: u32) -> &[u8] {
         self.bytes.get(token as usize).and_then(Option::as_deref).unwrap_or_default()
     }
 
-    /// The bytes of every token, for grammars; those of special tokens are marked as no text.
+    /// The bytes of every token, for grammars; special tokens are marked as not being text.
     pub(crate) fn words(&self) -> Vec<Vec<u8>> {
         let marked = |id: usize| {
             let name = self.tokenizer.id_to_token(u32::try_from(id).unwrap_or(u32::MAX)).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Vocabulary {
         self.bytes.iter().enumerate().map(|(id, bytes)| bytes.clone().unwrap_or_else(|| marked(id))).collect()
     }
 
-    /// `text` with every special token in it taken apart by a space, so that data cannot pose as another speaker.
+    /// Breaks every special token in `text` with a space, so that data cannot start a message of another role.
     pub(crate) fn defuse(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for token in self.control.iter().filter(|token| token.starts_with('<')) {
@@ -136,7 +136,7 @@ fn control_tokens(file: &Content, tokens: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Undoes GPT-2's byte alphabet, in which every byte is written as a printable character.
+/// Reverses GPT-2's byte alphabet, which writes every byte as a printable character.
 fn byte_table(tokens: &[String], control: &[String]) -> Vec<Option<Vec<u8>>> {
     let mut alphabet: HashMap<char, u8> = HashMap::with_capacity(256);
     let mut next = 256;
@@ -160,12 +160,12 @@ fn byte_table(tokens: &[String], control: &[String]) -> Vec<Option<Vec<u8>>> {
         .collect()
 }
 
-/// A text in the metadata.
+/// A text value of the metadata.
 pub(super) fn text(file: &Content, key: &str) -> Option<String> {
     file.metadata.get(key).and_then(|value| value.to_string().ok()).cloned()
 }
 
-/// A whole number in the metadata, however wide.
+/// An integer of the metadata, of any width.
 pub(super) fn number(file: &Content, key: &str) -> Option<u32> {
     file.metadata.get(key).and_then(integer)
 }
@@ -183,9 +183,10 @@ fn integer(value: &Value) -> Option<u32> {
 }
 
 fn texts(file: &Content, key: &str) -> Result<Vec<String>, String> {
-    let list = file.metadata.get(key).and_then(|value| value.to_vec().ok()).ok_or(format!("it has no `{key}`"))?;
+    let list =
+        file.metadata.get(key).and_then(|value| value.to_vec().ok()).ok_or(format!("its metadata has no `{key}`"))?;
     list.iter()
         .map(|value| value.to_string().cloned())
         .collect::<Result<_, _>>()
-        .map_err(|_| format!("its `{key}` is not a list of texts"))
+        .map_err(|_| format!("the `{key}` of its metadata is not a list of texts"))
 }

@@ -1,4 +1,4 @@
-//! Vectors that were made before, by the content of their texts. Each cache is of one model.
+//! Cache of embeddings by the hash of their text. Each cache belongs to one model.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,17 +8,18 @@ use flowloom_runtime::effects::Boxed;
 
 use super::{Embed, Vector};
 
-/// Vectors of one age: two ages of the local model's are 12 MB.
+/// Maximum number of embeddings in one generation. Two generations of the local model's take 12 MB.
 const MOST: usize = 4096;
 
-/// A model whose vectors are remembered.
+/// An embedding model with a cache.
 pub(super) struct Cached {
     inner: Box<dyn Embed>,
     kept: Mutex<Kept>,
     most: usize,
 }
 
-/// When the young are too many, they become the old, and those that were old and not asked for are forgotten.
+/// Two generations. When the young one is full, it becomes the old one, and entries of the old one that were not used
+/// are dropped.
 #[derive(Default)]
 struct Kept {
     young: HashMap<Hash, Vector>,
@@ -78,7 +79,9 @@ impl Cached {
             }
         }
         let found: Option<Vec<Vector>> = hashes.iter().map(|hash| known.get(hash).cloned()).collect();
-        found.ok_or_else(|| StepError::new(Code::ModelFailed, "the model gave fewer vectors than there were texts"))
+        found.ok_or_else(|| {
+            StepError::new(Code::ModelFailed, "the model returned fewer embeddings than there were texts")
+        })
     }
 }
 
@@ -98,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes the length of a text its vector, and notes what it was asked for.
+    /// Returns the length of a text as its embedding, and records the texts it is called with.
     #[derive(Clone, Default)]
     struct Counting(Arc<Mutex<Vec<String>>>);
 
@@ -128,7 +131,7 @@ mod tests {
         };
         assert_eq!(asked(&["a", "bb", "a"]).await, (vec![1, 2, 1], texts(&["a", "bb"])));
         assert_eq!(asked(&["bb", "ccc"]).await, (vec![2, 3], texts(&["ccc"])));
-        // `a` is of the old age; being asked for makes it young, and what was not asked for goes with the next age.
+        // `a` is in the old generation. Using it makes it young; unused entries are dropped with the next generation.
         assert_eq!(asked(&["a", "dddd"]).await, (vec![1, 4], texts(&["dddd"])));
         assert_eq!(asked(&["bb"]).await, (vec![2], texts(&["bb"])));
         let kept = cached.kept();

@@ -1,5 +1,5 @@
-//! Texts as vectors, so that what means the same is near: a small model in this process, or a provider that speaks
-//! OpenAI's protocol. What is done with vectors is the business of whoever asks for them.
+//! Embeddings: vectors of texts, where similar meanings have similar vectors. They come from a small model in this
+//! process or from a provider with OpenAI's protocol.
 
 mod cache;
 
@@ -15,21 +15,21 @@ use crate::remote::{Remote, Target};
 use crate::{Models, resolve};
 use cache::Cached;
 
-/// The vector of a text, of length one.
+/// The embedding of a text, of length one.
 pub type Vector = Arc<[f32]>;
 
-/// Makes vectors of texts.
+/// An embedding model.
 pub trait Embed: Send + Sync {
-    /// Which model does, as `provider:model`. Vectors of different models cannot be compared.
+    /// The model's name, as `provider:model`. Embeddings of different models cannot be compared.
     fn model(&self) -> &str;
 
-    /// The vector of each text. Dropping the future ends the work.
+    /// Computes the embedding of each text, in the order of the texts. Dropping the future cancels the work.
     fn embed<'a>(&'a self, texts: &'a [String]) -> Boxed<'a, Result<Vec<Vector>, StepError>>;
 }
 
 impl Models {
-    /// The model called `named`, else the local one, behind a cache by content. Loads and sends nothing; an error says
-    /// why the model cannot be used.
+    /// The embedding model called `named`, or the local one, with a cache in front. Loads and sends nothing. Fails with
+    /// `ModelUnknown`, `ModelFileMissing` or `ModelKeyMissing` if the model cannot be used.
     pub fn embedder(&self, named: Option<&str>) -> Result<Arc<dyn Embed>, StepError> {
         let model = match named.map(str::trim).filter(|name| !name.is_empty()) {
             Some(name) => resolve::complete(&self.settings, name)?,
@@ -59,7 +59,7 @@ fn cannot_embed(model: &str) -> StepError {
     StepError::new(Code::ModelUnknown, message)
 }
 
-/// A model of a provider.
+/// An embedding model of a provider.
 struct RemoteEmbedder {
     remote: Remote,
     target: Target,

@@ -32,7 +32,7 @@ fn who_cannot_embed_is_refused_by_name() {
     assert!(models.embedder(Some("ollama:nomic-embed-text")).is_ok());
 }
 
-/// Answers one request after the other with what `answer` makes of its body.
+/// Answers one request after another with the result of `answer` for its body.
 async fn serve(
     listener: TcpListener,
     bodies: Arc<Mutex<Vec<serde_json::Value>>>,
@@ -90,7 +90,7 @@ fn reply(status: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
 }
 
-/// The last first, as a server may: each text's vector has its length and a one.
+/// Returns the embeddings in reverse order, as a server may. Each consists of the length of its text and a one.
 fn backwards(body: &serde_json::Value) -> String {
     let inputs = body["input"].as_array().unwrap().iter().enumerate().rev();
     let data = inputs.map(|(index, text)| {

@@ -1,26 +1,26 @@
-//! An answer of a provider, in our own terms, before it is priced.
+//! A provider's answer in our own terms, before its price is computed.
 
 use flowloom_core::Code;
 use flowloom_core::request::ToolCall;
 
 use super::failure::Failure;
 
-/// More than any model says at once; keeps a broken server from filling the memory.
+/// Maximum size of an answer in bytes, more than any model generates; keeps a broken server from filling the memory.
 const MOST_BYTES: usize = 32 << 20;
 
-/// What a provider said.
+/// A provider's answer.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     /// The text.
     pub(crate) text: String,
-    /// The tools it wants called.
+    /// The tool calls.
     pub(crate) calls: Vec<ToolCall>,
-    /// Tokens of prompt and answer, if it counted them.
+    /// Tokens of prompt and answer, if the provider counted them.
     pub(crate) usage: Option<(u64, u64)>,
 }
 
 impl Answer {
-    /// Adds text and shows it.
+    /// Appends text and shows it.
     pub(crate) fn push(&mut self, text: &str, show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         if text.is_empty() {
             return Ok(());
@@ -31,7 +31,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Refuses `more` bytes beyond what an answer can be.
+    /// Fails with `ReplyTooLarge` if `more` bytes would exceed the maximum size.
     pub(crate) fn grow(&self, more: usize) -> Result<(), Failure> {
         if self.text.len() + more > MOST_BYTES {
             return Err(Failure::new(Code::ReplyTooLarge, "the answer is too large"));

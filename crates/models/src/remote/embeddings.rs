@@ -1,4 +1,4 @@
-//! `POST …/embeddings`, as almost every provider understands it: texts in batches, vectors in the order of the texts.
+//! `POST …/embeddings`, which almost every provider supports: texts in batches, embeddings in the order of the texts.
 
 use flowloom_core::{Code, Hash, StepError};
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::{MOST_BODY, MOST_TRIES, Remote, Target, idle, read};
 
-/// Texts of one request.
+/// Number of texts in one request.
 const BATCH: usize = 128;
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ struct Embedding {
 }
 
 impl Remote {
-    /// The vectors of texts, of whatever length the provider gives them.
+    /// Computes the embeddings of texts, not normalised.
     pub(crate) async fn embed(&self, target: &Target, texts: &[String]) -> Result<Vec<Vec<f32>>, StepError> {
         let mut vectors: Vec<Vec<f32>> = Vec::with_capacity(texts.len());
         for batch in texts.chunks(BATCH) {
@@ -55,12 +55,12 @@ impl Remote {
             return Err(Failure::truncated("the connection was lost in the middle of the answer"));
         }
         let answer = serde_json::from_slice(&body)
-            .map_err(|error| Failure::new(Code::ModelFailed, format!("the answer cannot be read: {error}")))?;
+            .map_err(|error| Failure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
         vectors(answer, count)
     }
 }
 
-/// The vectors by their place; every text must have one, and all must be of one sort.
+/// Orders embeddings by their index. Every text must have one, and all must have the same width.
 fn vectors(answer: Answer, count: usize) -> Result<Vec<Vec<f32>>, Failure> {
     let mut vectors = vec![Vec::new(); count];
     for Embedding { index, embedding } in answer.data {
@@ -76,6 +76,9 @@ fn vectors(answer: Answer, count: usize) -> Result<Vec<Vec<f32>>, Failure> {
     };
     match vectors.iter().position(|vector| !is_good(vector)) {
         None => Ok(vectors),
-        Some(place) => Err(Failure::new(Code::ModelFailed, format!("text {} has no usable vector", place + 1))),
+        Some(place) => Err(Failure::new(
+            Code::ModelFailed,
+            format!("the provider returned no usable embedding for text {}", place + 1),
+        )),
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a call over the network: whether it is tried again, when, and how it is told without secrets.
+//! Failures of network calls: whether and when to retry, and how to report them without secrets.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -8,55 +8,55 @@ use flowloom_core::http::is_passing;
 use flowloom_core::{Code, StepError};
 use reqwest::header::HeaderMap;
 
-/// Longest patience that a provider can ask of us between two tries.
+/// Maximum wait that a provider can request between two attempts.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
-/// Text of a provider in our messages, in bytes.
+/// Maximum length of a provider's text in a message, in bytes.
 const MOST_TEXT: usize = 2 << 10;
 
-/// A failed try.
+/// A failed attempt.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: Code,
     message: String,
-    /// The call may be sent again.
+    /// Whether the call may be sent again here.
     pub(crate) again: bool,
-    /// It may work later, but whoever asked must decide to ask again.
+    /// Whether a later call may succeed; the caller decides whether to retry.
     pub(crate) passing: bool,
-    /// How long the provider asks us to wait.
+    /// How long the provider asks to wait.
     pub(crate) wait: Option<Duration>,
     /// HTTP status, if the provider answered with an error.
     pub(crate) status: Option<u16>,
 }
 
 impl Failure {
-    /// A failure that is not tried again here.
+    /// A failure that is not retried here.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into(), again: false, passing: false, wait: None, status: None }
     }
 
-    /// A failure that whoever asked may try again.
+    /// A failure that the caller may retry.
     pub(crate) fn passing(code: Code, message: impl Into<String>) -> Failure {
         Failure { passing: true, ..Failure::new(code, message) }
     }
 
-    /// An answer that broke off.
+    /// An answer that was cut off.
     pub(crate) fn truncated(message: impl Into<String>) -> Failure {
         Failure { again: true, ..Failure::new(Code::ModelTruncated, message) }
     }
 
-    /// The provider could not be reached, or hung up before it answered.
+    /// The provider could not be reached, or closed the connection before it answered.
     pub(crate) fn unreachable(error: &reqwest::Error) -> Failure {
         let passes = error.is_connect() || error.is_request();
-        // Its own words have the address in them, which may carry a password.
+        // The error's own text contains the address, which may contain a password.
         let why = match (error.source(), error.is_timeout()) {
             (Some(cause), _) => causes(cause),
-            (None, true) => "it took too long".to_owned(),
+            (None, true) => "timed out".to_owned(),
             (None, false) => "the connection failed".to_owned(),
         };
         Failure { again: passes, ..Failure::unreached(&why) }
     }
 
-    /// The same over a bare socket.
+    /// The same for a plain socket.
     pub(crate) fn lost(error: &(dyn Error + 'static)) -> Failure {
         Failure::unreached(&causes(error))
     }
@@ -71,7 +71,7 @@ impl Failure {
         let reason = reqwest::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
         let message = format!("HTTP {status} {}: {}", reason.unwrap_or_default(), provider_message(body));
         Failure {
-            // Providers answer 409 while they are at work on the same thing.
+            // Providers answer 409 while they process the same request.
             again: is_passing(status) || status == 409,
             wait: retry_after(headers, now),
             status: Some(status),
@@ -79,7 +79,8 @@ impl Failure {
         }
     }
 
-    /// What the step is told. Every secret is taken out before the text is cut, lest a cut leave half of one.
+    /// Converts to a step's error. Secrets are redacted before the text is cut, because a cut could leave a part of
+    /// one.
     pub(crate) fn into_error(self, provider: &str, secrets: &[&str]) -> StepError {
         let text = cut(&redact(&self.message, secrets), MOST_TEXT);
         let retry = match (self.again || self.passing, self.wait) {
@@ -90,14 +91,14 @@ impl Failure {
         StepError { code: self.code, message: format!("{provider}: {text}"), retry }
     }
 
-    /// Whether the provider refused the way in which we asked for JSON.
+    /// Whether the provider rejected the way in which we asked for JSON.
     pub(crate) fn refuses_schema(&self) -> bool {
         let about_schema = ["response_format", "json_schema", "output_config", "responseSchema", "response_schema"];
         matches!(self.status, Some(400 | 404 | 422)) && about_schema.iter().any(|word| self.message.contains(word))
     }
 }
 
-/// An error with what caused it.
+/// The text of an error and its causes.
 fn causes(error: &(dyn Error + 'static)) -> String {
     let mut texts: Vec<String> =
         std::iter::successors(Some(error), |error| (*error).source()).map(ToString::to_string).collect();
@@ -105,7 +106,7 @@ fn causes(error: &(dyn Error + 'static)) -> String {
     texts.join(": ")
 }
 
-/// The sentence in a provider's error body, or the body.
+/// The message in a provider's error body, or the whole body.
 pub(crate) fn provider_message(body: &str) -> String {
     let parsed: Option<serde_json::Value> = serde_json::from_str(body).ok();
     let found = parsed.as_ref().and_then(|value| {
@@ -131,7 +132,7 @@ fn cut(text: &str, most: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// `retry-after-ms`, or `Retry-After` in seconds or as a date; never more than [`MOST_PATIENCE`].
+/// `retry-after-ms`, or `Retry-After` in seconds or as a date; at most [`MOST_PATIENCE`].
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let seconds = |text: &str, unit: f64| {

@@ -1,5 +1,5 @@
-//! Models over the network: one call with its retries, timeouts and secrets. How each protocol writes a request and
-//! reads an answer is in its own file; which provider is asked is decided in `resolve`.
+//! Models over the network: one call with its retries, timeouts and secrets. Each protocol has its own file for writing
+//! requests and reading answers; `resolve` selects the provider.
 
 mod answer;
 mod embeddings;
@@ -27,14 +27,14 @@ use http::{Http, Reply};
 use crate::catalog::Protocol;
 use crate::settings::ModelSettings;
 
-/// Sends of one call, the first included.
+/// Maximum number of attempts of one call, including the first.
 const MOST_TRIES: u32 = 3;
-/// Bytes of an error body that are read.
+/// Maximum number of bytes read of an error body.
 const MOST_ERROR: usize = 64 << 10;
-/// Bytes of an answer that comes in one piece.
+/// Maximum size in bytes of an answer that is not streamed.
 const MOST_BODY: usize = 32 << 20;
 
-/// Where a call goes.
+/// Provider and model of a call.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) provider: String,
@@ -50,14 +50,14 @@ pub(crate) struct Call<'a> {
     pub(crate) request: &'a GenerateRequest,
     /// Idempotency key.
     pub(crate) key: &'a str,
-    /// Largest answer for protocols that must be told one.
+    /// Maximum answer in tokens, for protocols that require one.
     pub(crate) max_tokens: u32,
-    /// Ask for the schema in the provider's own way.
+    /// Whether to use the provider's own support for JSON schemas.
     pub(crate) native_schema: bool,
     idle: Duration,
 }
 
-/// Waiting and the time of day, so that tests need neither.
+/// Clock and timer, replaced in tests.
 pub(crate) trait Pause: Send + Sync {
     fn now(&self) -> SystemTime;
     fn pause(&self, length: Duration) -> Boxed<'static, ()>;
@@ -75,7 +75,7 @@ impl Pause for RealPause {
     }
 }
 
-/// The way to every provider.
+/// Client for all providers.
 pub(crate) struct Remote {
     http: Http,
     idle: Duration,
@@ -84,7 +84,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Nothing is opened before the first call.
+    /// Opens nothing before the first call.
     pub(crate) fn new(settings: &ModelSettings) -> Remote {
         Remote {
             http: Http::new(settings.proxy.clone()),
@@ -94,7 +94,7 @@ impl Remote {
         }
     }
 
-    /// Asks a provider, again where that can help.
+    /// Calls a provider, and retries where that can help.
     pub(crate) async fn generate(
         &self,
         target: &Target,
@@ -107,9 +107,10 @@ impl Remote {
         self.within(target, self.tries(call, context)).await
     }
 
-    /// Waits for a call, but not longer than one may take, and tells its failure without secrets.
+    /// Applies the total timeout to a call and converts its failure without secrets.
     ///
-    /// Neither this nor [`idle`] is an `async fn`: such a one has room for its argument twice, and many calls wait in it.
+    /// Neither this nor [`idle`] is an `async fn`: such a future has room for its argument twice, and many calls wait
+    /// in it.
     fn within<T>(
         &self,
         target: &Target,
@@ -117,7 +118,7 @@ impl Remote {
     ) -> impl Future<Output = Result<T, StepError>> {
         tokio::time::timeout(self.total, work).map(move |result| {
             let result = result.unwrap_or_else(|_| {
-                let message = format!("no whole answer within {} s", self.total.as_secs_f64());
+                let message = format!("no complete answer within {} s", self.total.as_secs_f64());
                 Err(Failure::passing(Code::ModelFailed, message))
             });
             let secrets: Vec<&str> = target.key.as_deref().into_iter().collect();
@@ -145,11 +146,11 @@ impl Remote {
                 Err(failure) => failure,
             };
             if call.native_schema && failure.refuses_schema() {
-                // The answer is checked anyway, and the prompt says what is wanted.
+                // The answer is validated anyway, and the prompt contains the schema.
                 call.native_schema = false;
                 continue;
             }
-            // Once text has been shown, a second answer would stand behind half of a first one.
+            // Once text has been shown, a second answer would follow half of the first one.
             if !failure.again || shown || tries >= MOST_TRIES {
                 return Err(failure);
             }
@@ -172,7 +173,7 @@ impl Remote {
         while let Some(piece) = idle(call.idle, reply.piece()).await?? {
             let events = parser
                 .push(&piece)
-                .map_err(|why| Failure::new(Code::ModelFailed, format!("the answer cannot be read: {why:?}")))?;
+                .map_err(|why| Failure::new(Code::ModelFailed, format!("cannot read the answer: {why:?}")))?;
             for event in &events {
                 stream.event(event, show)?;
             }
@@ -186,7 +187,7 @@ impl Remote {
         stream.finish()
     }
 
-    /// Sends a body to a provider that speaks OpenAI's protocol; what it answers with if that is no error.
+    /// Sends a body to a provider with OpenAI's protocol; returns its response unless it is an error.
     async fn post(&self, target: &Target, path: &str, key: &str, body: String) -> Result<Reply, Failure> {
         let mut headers = HeaderMap::with_capacity(3);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -205,19 +206,19 @@ impl Remote {
     }
 }
 
-/// An answer of a server that did not stream.
+/// Reads the answer of a server that does not stream.
 fn whole((body, complete): (Vec<u8>, bool), show: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
     if !complete {
         return Err(Failure::truncated("the connection was lost in the middle of the answer"));
     }
     let chunk = serde_json::from_slice(&body)
-        .map_err(|error| Failure::new(Code::ModelFailed, format!("the answer cannot be read: {error}")))?;
+        .map_err(|error| Failure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
     let mut stream = openai::Stream::default();
     stream.chunk(&chunk, show)?;
     stream.finish()
 }
 
-/// Up to `most` bytes of a body, and whether it ended by itself.
+/// Up to `most` bytes of a body, and whether the body ended.
 async fn read(mut reply: Reply, most: usize) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
     loop {
@@ -232,23 +233,23 @@ async fn read(mut reply: Reply, most: usize) -> (Vec<u8>, bool) {
     }
 }
 
-/// Waits for `work`, but not longer than `most`.
+/// Waits for `work`, but no longer than `most`.
 pub(crate) fn idle<T>(most: Duration, work: impl Future<Output = T>) -> impl Future<Output = Result<T, Failure>> {
     let silent = move |_| {
-        // It may still be at work, so the call is not doubled here.
-        Failure::passing(Code::ModelTruncated, format!("nothing came for {} s", most.as_secs_f64()))
+        // The provider may still be working, so the call is not repeated here.
+        Failure::passing(Code::ModelTruncated, format!("received no data for {} s", most.as_secs_f64()))
     };
     tokio::time::timeout(most, work).map_err(silent)
 }
 
-/// Half a second, doubled with every try, and up to as much again so that many callers do not come back at once.
+/// Exponential backoff from half a second, with random jitter so that many callers do not retry at once.
 fn back_off(tries: u32) -> Duration {
     let base = Duration::from_millis(500) * 2u32.pow(tries.saturating_sub(1).min(6));
     let random = RandomState::new().hash_one(tries);
     base + base.mul_f64((random >> 11) as f64 / (1u64 << 53) as f64)
 }
 
-/// Whether an address is this machine.
+/// Whether a URL refers to this machine.
 pub(crate) fn is_loopback(address: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(address) else { return false };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

@@ -1,4 +1,4 @@
-//! Anthropic and Gemini, spoken to through genai: our request in its words, its stream in ours.
+//! Anthropic and Gemini through the genai crate: converts our request to its types, and its stream to ours.
 
 use std::time::SystemTime;
 
@@ -19,7 +19,7 @@ use super::openai::{arguments, to_json};
 use super::{Call, Target, idle};
 use crate::catalog::Protocol;
 
-/// Asks once.
+/// Sends one request and reads the answer.
 pub(crate) async fn once(
     http: reqwest::Client,
     call: &Call<'_>,
@@ -39,7 +39,7 @@ pub(crate) async fn once(
             _ => {}
         }
     }
-    Err(Failure::truncated("the answer broke off before its end"))
+    Err(Failure::truncated("the answer was cut off"))
 }
 
 fn service(target: &Target) -> ServiceTarget {
@@ -80,7 +80,7 @@ fn chat_request(request: &GenerateRequest) -> ChatRequest {
         Role::Tool => {
             let id = message.tool_call_id.clone().unwrap_or_default();
             let response = ToolResponse::new(id.clone(), message.content.clone());
-            // Gemini answers calls by name, not by id.
+            // Gemini matches results to calls by name, not by id.
             let named = request.messages.iter().flat_map(|message| &message.tool_calls).find(|call| call.id == id);
             ChatMessage::tool(match named {
                 Some(call) => response.with_fn_name(call.name.clone()),
@@ -126,7 +126,7 @@ fn assistant(message: &Message) -> MessageContent {
 
 fn finish(mut answer: Answer, end: StreamEnd) -> Result<Answer, Failure> {
     match &end.captured_stop_reason {
-        None => return Err(Failure::truncated("the answer broke off before its end")),
+        None => return Err(Failure::truncated("the answer was cut off")),
         Some(StopReason::ContentFilter(reason)) => {
             let message = format!("the provider's content filter stopped the answer ({reason})");
             return Err(Failure::new(Code::ModelFailed, message));

@@ -1,6 +1,6 @@
-//! The OpenAI chat protocol, as OpenAI, Ollama and almost every other server speak it: the body we send, and the stream
-//! we read. Written here rather than taken from genai because genai gives up a finished answer whose `[DONE]` is missing,
-//! overlooks `event: error`, and lets a server's tool index decide how much memory is allotted.
+//! OpenAI's chat protocol, as OpenAI, Ollama and almost every other server implement it: the request body and the
+//! response stream. Implemented here because genai fails on a finished answer without `[DONE]`, ignores `event: error`,
+//! and lets a server's tool index determine how much memory is allocated.
 
 use flowloom_core::json;
 use flowloom_core::request::{GenerateRequest, Message, MessagePart, Role, ToolCall};
@@ -11,10 +11,10 @@ use super::answer::Answer;
 use super::failure::{Failure, provider_message};
 use super::sse::Event;
 
-/// More calls than any model makes in one answer.
+/// Maximum number of tool calls in one answer, more than any model makes.
 const MOST_CALLS: usize = 128;
 
-/// The body of a request.
+/// Builds the body of a request.
 pub(crate) fn body(model: &str, request: &GenerateRequest, native_schema: bool) -> Json {
     let options = &request.options;
     let mut body = json!({
@@ -28,7 +28,7 @@ pub(crate) fn body(model: &str, request: &GenerateRequest, native_schema: bool) 
             body.insert(key.to_owned(), value);
         }
     };
-    // Models that reason refuse the older name.
+    // Reasoning models reject `max_tokens`.
     let reasons = ["o1", "o3", "o4", "gpt-5"].iter().any(|start| model.starts_with(start));
     let most = if reasons { "max_completion_tokens" } else { "max_tokens" };
     set(most, options.max_tokens.map(Json::from));
@@ -80,12 +80,12 @@ fn parts(parts: &[MessagePart]) -> Json {
     parts.iter().map(part).collect()
 }
 
-/// Our value in the data model that providers' libraries use.
+/// Converts a value to the type that provider libraries use.
 pub(crate) fn to_json(value: &Value) -> Json {
     serde_json::from_str(&json::write(value)).unwrap_or_default()
 }
 
-/// Whether OpenAI would take the schema as a strict one: every object closed and all of its entries required.
+/// Whether OpenAI accepts the schema as strict: every object is closed and all its properties are required.
 fn is_strict(schema: &Json) -> bool {
     match schema {
         Json::Object(entries) => {
@@ -124,12 +124,12 @@ pub(crate) struct Stream {
     answer: Answer,
     calls: Vec<Pieces>,
     finish: Option<String>,
-    /// The server has said that there is no more.
+    /// Whether the server has marked the end.
     pub(crate) done: bool,
 }
 
 impl Stream {
-    /// Takes an event; hands text to `show`.
+    /// Processes an event; passes text to `show`.
     pub(crate) fn event(&mut self, event: &Event, show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         if event.data.trim() == "[DONE]" {
             self.done = true;
@@ -142,11 +142,11 @@ impl Stream {
             return Ok(());
         }
         let chunk: Json = serde_json::from_str(&event.data)
-            .map_err(|error| Failure::new(Code::ModelFailed, format!("the answer cannot be read: {error}")))?;
+            .map_err(|error| Failure::new(Code::ModelFailed, format!("cannot parse the answer: {error}")))?;
         self.chunk(&chunk, show)
     }
 
-    /// Takes a chunk, or a whole answer of a server that does not stream.
+    /// Processes a chunk, or the whole answer of a server that does not stream.
     pub(crate) fn chunk(&mut self, chunk: &Json, show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         if chunk.get("error").is_some_and(|error| !error.is_null()) {
             return Err(in_stream(&chunk.to_string()));
@@ -183,7 +183,7 @@ impl Stream {
         let id = piece.get("id").and_then(Json::as_str).unwrap_or_default();
         let open = match piece.get("index").and_then(Json::as_u64) {
             Some(index) => self.calls.iter().position(|call| call.index == index).ok_or(index),
-            // Servers that leave the index out send whole calls, or pieces of the last one.
+            // Servers that omit the index send whole calls, or pieces of the last one.
             None if id.is_empty() && !self.calls.is_empty() => Ok(self.calls.len() - 1),
             None => self.calls.iter().position(|call| call.id == id).ok_or(self.calls.len() as u64),
         };
@@ -216,17 +216,17 @@ impl Stream {
         self.answer.grow(call.arguments.len())
     }
 
-    /// The finished answer; a failure if it was not finished.
+    /// Returns the finished answer. Fails with `ModelTruncated` if it is incomplete.
     pub(crate) fn finish(mut self) -> Result<Answer, Failure> {
         match self.finish.as_deref() {
-            None => return Err(Failure::truncated("the answer broke off before its end")),
+            None => return Err(Failure::truncated("the answer was cut off")),
             Some("error") => {
                 return Err(Failure::new(Code::ModelFailed, "the provider ended the answer with an error"));
             }
             Some("content_filter") => {
                 return Err(Failure::new(Code::ModelFailed, "the provider's content filter stopped the answer"));
             }
-            // `stop`, `length`, `tool_calls` and whatever servers call a natural end.
+            // `stop`, `length`, `tool_calls`, and other names of a regular end.
             Some(_) => {}
         }
         for (index, call) in self.calls.into_iter().enumerate() {
@@ -237,7 +237,7 @@ impl Stream {
     }
 }
 
-/// Arguments as the model wrote them: read as JSON where that is possible, else its text.
+/// Arguments as the model wrote them: parsed as JSON if possible, otherwise the text.
 pub(crate) fn arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::map::<&str>([]);
@@ -247,8 +247,10 @@ pub(crate) fn arguments(text: &str) -> Value {
 
 /// An error that the provider sent in place of the rest of an answer.
 pub(crate) fn in_stream(data: &str) -> Failure {
-    let mut failure =
-        Failure::new(Code::ModelFailed, format!("the answer ended with an error: {}", provider_message(data)));
+    let mut failure = Failure::new(
+        Code::ModelFailed,
+        format!("the provider ended the answer with an error: {}", provider_message(data)),
+    );
     let passing = ["overloaded", "rate_limit", "server_error", "timeout", "unavailable"];
     failure.again = passing.iter().any(|word| data.contains(word));
     failure

@@ -1,4 +1,4 @@
-//! The body we send and the stream we read.
+//! Request bodies and response streams of OpenAI's protocol.
 
 use flowloom_core::request::{GenerateOptions, Purpose, ToolDeclaration};
 

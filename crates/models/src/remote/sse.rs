@@ -1,25 +1,25 @@
-//! Server-sent events, read as the bytes come in. What the events mean is their reader's business.
+//! Incremental parser of server-sent events.
 
-/// Longest event that is read; no provider sends one of this size.
+/// Maximum size of an event in bytes; no provider sends one of this size.
 const MOST_BYTES: usize = 8 << 20;
 
 /// One event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its `event:` name, often empty.
+    /// The `event:` name, often empty.
     pub(crate) name: String,
-    /// Its `data:` lines.
+    /// The `data:` lines.
     pub(crate) data: String,
 }
 
-/// Why a stream cannot be read on.
+/// Why a stream cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     TooLarge,
     NotUtf8,
 }
 
-/// A reader of one stream.
+/// The parser of one stream.
 #[derive(Default)]
 pub(crate) struct Parser {
     line: Vec<u8>,
@@ -31,11 +31,11 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
-    /// Takes the next bytes, in pieces of any size, and gives the events they complete.
+    /// Adds the next bytes, in pieces of any size, and returns the events they complete.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, Unreadable> {
         let mut events = Vec::new();
         for &byte in bytes {
-            // CR LF is one line end, also when a piece ends between the two.
+            // CR LF is one line end, also if a piece ends between the two.
             let line_ended = matches!(byte, b'\r' | b'\n') && !(byte == b'\n' && self.after_cr);
             if line_ended {
                 events.extend(self.end_line()?);
@@ -50,8 +50,8 @@ impl Parser {
         Ok(events)
     }
 
-    /// The event that the end of the stream completes, for servers that leave out the last empty line. A line that is
-    /// itself cut off does not count.
+    /// The event that the end of the stream completes, for servers that omit the last empty line. A line that is cut
+    /// off is ignored.
     pub(crate) fn finish(&mut self) -> Option<Event> {
         self.dispatch()
     }
@@ -75,7 +75,7 @@ impl Parser {
                 self.data.push_str(value);
             }
             "event" => value.clone_into(&mut self.name),
-            // A comment (empty field name), `id`, `retry` or something unknown.
+            // A comment (empty field name), `id`, `retry` or an unknown field.
             _ => {}
         }
         Ok(None)

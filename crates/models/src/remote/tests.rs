@@ -1,4 +1,4 @@
-//! Calls over a real socket to a server of this process that answers what each test tells it.
+//! Calls over a real socket to a server in this process whose answers each test defines.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -67,7 +67,7 @@ impl Deltas for Shown {
     }
 }
 
-/// What came of one call.
+/// The result of one call, and what it caused.
 struct Outcome {
     result: Result<Generated, StepError>,
     requests: Vec<String>,
@@ -251,7 +251,7 @@ async fn a_stream_that_breaks_off_is_never_a_short_answer() {
         assert_eq!((outcome.requests.len(), outcome.shown.as_str()), (1, "half"), "shown text is not doubled");
         assert!(!outcome.error().message.contains(KEY));
     }
-    // Nothing shown yet: sent again.
+    // Sent again if nothing has been shown yet.
     let outcome = run(request("openai:m"), vec![Act::Send(sse(&[])), said("ok")]).await;
     assert_eq!(outcome.text(), "ok");
 }

@@ -1,4 +1,4 @@
-//! The worker that this crate's own tests start.
+//! The worker program for this crate's own tests.
 
 use std::process::ExitCode;
 

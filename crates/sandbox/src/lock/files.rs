@@ -1,4 +1,4 @@
-//! Landlock: which files a process can open, where there is no bare file system, and behind it where there is one.
+//! Landlock: restricts which files a process can open. It replaces the minimal file system, or adds to it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use landlock::{
 
 use super::Missing;
 
-/// What is asked for; what the kernel does not know of it is left out, the rest holds.
+/// Requests every restriction; those that the kernel does not support are left out, and the rest applies.
 fn everything() -> Result<RulesetCreated, RulesetError> {
     let abi = ABI::V6;
     Ruleset::default()
@@ -28,12 +28,12 @@ fn enforce(rules: RulesetCreated) -> Result<(), Missing> {
     Ok(())
 }
 
-/// No file at all.
+/// Permits no file.
 pub(crate) fn nothing() -> Result<(), Missing> {
     enforce(everything().map_err(|error| format!("Landlock: {error}"))?)
 }
 
-/// `read` can be read, `run` also executed.
+/// Permits reading `read`, and reading and executing `run`.
 pub(crate) fn only<'a>(
     read: impl Iterator<Item = &'a Path>,
     run: impl Iterator<Item = &'a Path>,

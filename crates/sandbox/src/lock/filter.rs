@@ -1,4 +1,4 @@
-//! System calls that are left. Everything not named is refused, so a call that the kernel learns tomorrow is refused too.
+//! The system call filter (seccomp). Every call that is not listed is refused, including calls of future kernels.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,17 +12,17 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// Offsets in what a filter sees of a call.
+/// Offsets in the data that a filter reads.
 const CALL: u32 = 0;
 const ARCH: u32 = 4;
 const FIRST: u32 = 16;
 
-/// What is said to calls that are not named.
+/// Result of calls that are not listed.
 const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-/// What is said to calls that libraries try first and do without.
+/// Result of calls that libraries try first and can do without.
 const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
-/// Memory, time, and what is open: enough to compute and to answer.
+/// Memory, time and open descriptors: enough to compute and to answer.
 const COMPUTE: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -47,8 +47,8 @@ const COMPUTE: &[c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// What an interpreter needs besides: to read its library, to sleep, to know itself. None opens a connection, starts a
-/// process or a thread, or reaches another process.
+/// What an interpreter needs in addition: reading its library, sleeping, and information about itself. None of these
+/// calls opens a connection, starts a process or a thread, or reaches another process.
 const INTERPRET: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_fstat,
@@ -89,7 +89,7 @@ const INTERPRET: &[c_long] = &[
     libc::SYS_membarrier,
 ];
 
-/// The same in older words, which aarch64 never had.
+/// Older equivalents of these calls, which aarch64 never had.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[c_long] = &[
     libc::SYS_open,
@@ -107,7 +107,7 @@ const OLDER: &[c_long] = &[
 #[cfg(target_arch = "aarch64")]
 const OLDER: &[c_long] = &[];
 
-/// A filter in the making.
+/// A filter under construction.
 pub(crate) struct Filter {
     program: Vec<sock_filter>,
 }
@@ -122,7 +122,7 @@ impl Filter {
         filter
     }
 
-    /// For a worker that evaluates expressions.
+    /// Filter of a worker that evaluates expressions.
     pub(crate) fn expressions() -> Filter {
         let mut filter = Filter::new();
         filter.allow(COMPUTE);
@@ -131,17 +131,18 @@ impl Filter {
         filter
     }
 
-    /// For an interpreter: every exec is asked about, and the launcher allows the one that starts it.
+    /// Filter of an interpreter. Every exec is reported to the launcher, which permits the one that starts the
+    /// interpreter.
     pub(crate) fn interpreter() -> Filter {
         let mut filter = Filter::new();
         filter.allow(COMPUTE);
         filter.allow(INTERPRET);
         filter.allow(OLDER);
         filter.rule(libc::SYS_execve, libc::SECCOMP_RET_USER_NOTIF);
-        // There is no socket to send on, but for the one that hands the listener over and is gone with exec.
+        // There is no socket to send on, except the one that transfers the listener and is closed by exec.
         filter.rule(libc::SYS_sendmsg, libc::SECCOMP_RET_ALLOW);
         filter.own(libc::SYS_prlimit64);
-        // Not a terminal, not known: interpreters and libc ask and go on.
+        // Interpreters and libc probe these calls and continue without them.
         filter.rule(libc::SYS_ioctl, libc::SECCOMP_RET_ERRNO | libc::ENOTTY as u32);
         filter.rule(libc::SYS_clone3, UNKNOWN);
         filter.rule(libc::SYS_openat2, UNKNOWN);
@@ -170,7 +171,7 @@ impl Filter {
         self.answer(answer);
     }
 
-    /// Allows a call about the process itself, which its first argument names with 0.
+    /// Permits a call on the process itself, which is when its first argument is 0.
     fn own(&mut self, call: c_long) {
         self.when(call as u32, 0, 4);
         self.load(FIRST);
@@ -185,12 +186,12 @@ impl Filter {
         }
     }
 
-    /// Holds from now on.
+    /// Installs the filter.
     pub(crate) fn install(self) -> io::Result<()> {
         raw::install_filter(&self.program, false).map(|_| ())
     }
 
-    /// Holds from now on; what is asked about arrives on the descriptor.
+    /// Installs the filter and returns the descriptor on which reported calls arrive.
     pub(crate) fn install_asking(self) -> io::Result<OwnedFd> {
         let listener = raw::install_filter(&self.program, true)?;
         listener.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
@@ -201,7 +202,7 @@ impl Filter {
 mod tests {
     use super::*;
 
-    /// What a filter says to a call, by running it as the kernel would.
+    /// Result of a filter for a call, computed by running its program as the kernel would.
     fn verdict(filter: &Filter, architecture: u32, call: c_long, first: u32) -> u32 {
         let (mut at, mut loaded) = (0, 0);
         loop {
@@ -246,7 +247,7 @@ mod tests {
             libc::SYS_userfaultfd,
             libc::SYS_perf_event_open,
             libc::SYS_pidfd_open,
-            // A call of tomorrow, and one of the x32 interface.
+            // A call of a future kernel, and one of the x32 interface.
             9999,
             0x4000_0000,
         ];

@@ -1,4 +1,4 @@
-//! Namespaces and a bare file system: a process that sees the interpreter, its library, and nothing else.
+//! Namespaces and a minimal file system: the process sees the interpreter, its library, and nothing else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,36 +13,36 @@ use serde::{Deserialize, Serialize};
 
 use super::{Missing, limits, raw};
 
-/// What is in the jail, by the paths that it has outside.
+/// Content of the minimal file system, by the paths outside.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct View {
     /// The interpreter.
     pub(crate) interpreter: PathBuf,
-    /// The loader as the interpreter names it.
+    /// The dynamic loader, as the interpreter names it.
     pub(crate) loader: Option<PathBuf>,
     /// Libraries, by their real paths.
     pub(crate) files: Vec<PathBuf>,
-    /// Other names of those: the name, and what it stands for.
+    /// Symbolic links to the libraries: the link and its target.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
-    /// Folders with all that is in them.
+    /// Folders with everything in them.
     pub(crate) folders: Vec<PathBuf>,
-    /// Folders within those that stay empty.
+    /// Folders within those that appear empty.
     pub(crate) masked: Vec<PathBuf>,
 }
 
-/// Where the bare file system is put together: a folder that every Linux has, and that nothing of the view lies in.
+/// Mount point of the minimal file system: a folder that every Linux has, and that contains nothing of the view.
 const SITE: &str = "/proc";
 
 fn said<T, E: std::fmt::Display>(what: impl FnOnce() -> String, result: Result<T, E>) -> Result<T, Missing> {
     result.map_err(|error| format!("{}: {error}", what()))
 }
 
-/// Leaves every namespace that can be left. Children of this process are in a process namespace of their own.
+/// Leaves every namespace that can be left. Child processes get their own process namespace.
 pub(crate) fn unshare() -> Result<(), Missing> {
     let own =
         UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    // Root needs no user namespace, and then keeps its right to read where the interpreter lies, until it drops it.
+    // Root needs no user namespace, and keeps its right to read the interpreter's folder until it drops the privilege.
     if uid == 0 && raw::unshare(own).is_ok() {
         return Ok(());
     }
@@ -52,7 +52,7 @@ pub(crate) fn unshare() -> Result<(), Missing> {
     said(|| "user namespaces: gid_map".to_owned(), fs::write("/proc/self/gid_map", map(gid)))
 }
 
-/// Inside one is nobody, whoever one is outside.
+/// Inside, the user is `nobody`, whoever it is outside.
 fn map(outside: u32) -> String {
     format!("{} {outside} 1", limits::NOBODY)
 }
@@ -80,7 +80,7 @@ pub(crate) fn enter(view: &View) -> Result<(), Missing> {
         if let Some(folder) = at.parent() {
             said(|| "a folder".to_owned(), fs::create_dir_all(folder))?;
         }
-        // A name that a folder of the view brought along is right already.
+        // The name exists already if it is in a folder of the view.
         if fs::symlink_metadata(&at).is_err() {
             said(|| format!("a link at {}", link.display()), std::os::unix::fs::symlink(target, &at))?;
         }
@@ -97,10 +97,10 @@ fn inside(path: &Path) -> PathBuf {
     Path::new(SITE).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Shows one file or folder of the machine, read only.
+/// Mounts a file or folder of the machine read-only.
 fn show(path: &Path, folder: bool) -> Result<(), Missing> {
     let at = inside(path);
-    // A file within a folder that is shown is there already.
+    // A file within a mounted folder exists already.
     if fs::symlink_metadata(&at).is_ok() {
         return Ok(());
     }
@@ -112,7 +112,7 @@ fn show(path: &Path, folder: bool) -> Result<(), Missing> {
         said(|| "a file".to_owned(), fs::write(&at, ""))?;
     }
     said(|| format!("showing {}", path.display()), mount_bind_recursive(path, &at))?;
-    // Flags of the machine's own mount may not be taken off in a user namespace.
+    // In a user namespace, flags of the machine's own mount cannot be removed.
     let kept = statvfs(&at).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::NOEXEC));
     let mut flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
     flags.set(MountFlags::NOEXEC, kept);

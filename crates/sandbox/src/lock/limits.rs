@@ -1,4 +1,4 @@
-//! How much a worker may use, and as whom it runs.
+//! Resource limits of a worker, and the user it runs as.
 
 use std::io;
 
@@ -7,10 +7,10 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::Missing;
 
-/// The user that owns nothing.
+/// Id of the unprivileged user `nobody`.
 pub(crate) const NOBODY: u32 = 65534;
 
-/// Becomes nobody, if the process is root. From then on it has no capability.
+/// Changes to `nobody` if the process is root. This drops all capabilities.
 pub(crate) fn leave_root() -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
@@ -23,7 +23,7 @@ pub(crate) fn leave_root() -> io::Result<()> {
 }
 
 fn set(resource: Resource, name: &str, value: u64) -> Result<(), Missing> {
-    // A limit that is lower already stays.
+    // A limit that is lower already is kept.
     let old = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let limit = Some(value.min(old));
     setrlimit(resource, Rlimit { current: limit, maximum: limit }).map_err(|error| format!("the limit {name}: {error}"))
@@ -36,11 +36,11 @@ fn common() -> Result<(), Missing> {
     set(Resource::Stack, "STACK", 8 << 20)
 }
 
-/// For an interpreter. One process without threads, whatever the filter says.
+/// Limits of an interpreter: one process without threads, whatever the filter permits.
 pub(crate) fn for_interpreter(memory_bytes: u64, cpu_seconds: u64) -> Result<(), Missing> {
     common()?;
     set(Resource::As, "AS", memory_bytes)?;
-    // A signal at the limit, which tells what happened, and the end a second later.
+    // A signal at the limit, which explains the end, and a kill one second later.
     let (soft, hard) = (Some(cpu_seconds), Some(cpu_seconds + 1));
     setrlimit(Resource::Cpu, Rlimit { current: soft, maximum: hard })
         .map_err(|error| format!("the limit CPU: {error}"))?;
@@ -48,7 +48,7 @@ pub(crate) fn for_interpreter(memory_bytes: u64, cpu_seconds: u64) -> Result<(),
     set(Resource::Nproc, "NPROC", 1)
 }
 
-/// For a worker that evaluates expressions: the engine counts its memory itself, this is the wall behind it.
+/// Limits of a worker that evaluates expressions. The engine limits its memory itself; this is a second barrier.
 pub(crate) fn for_expressions(memory_bytes: usize) -> Result<(), Missing> {
     common()?;
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The lock-down: what the kernel is asked to refuse to a process from now on.
+//! The lock-down: restrictions that the kernel enforces on a process.
 //!
-//! `filter` says which system calls are left, `files` (Landlock) and `jail` (namespaces, a bare file system) what can be
-//! seen, `limits` how much may be used and as whom. `raw` holds every unsafe call of this crate.
+//! `filter` restricts system calls, `files` (Landlock) and `jail` (namespaces and a minimal file system) restrict
+//! visible files, and `limits` restricts resources and the user. `raw` contains every unsafe call of this crate.
 
 pub(crate) mod files;
 pub(crate) mod filter;
@@ -9,12 +9,12 @@ pub(crate) mod jail;
 pub(crate) mod limits;
 pub(crate) mod raw;
 
-/// What could not be set up, in words for the person at the machine.
+/// Description of what could not be set up, for people.
 pub(crate) type Missing = String;
 
-/// Locks a worker for expressions down: it can read and write what is open, use memory, and end.
+/// Locks down a worker for expressions: it can read and write open descriptors, use memory, and exit.
 pub(crate) fn expressions(memory_bytes: usize) -> Result<(), Missing> {
-    // A worker that has nothing to open needs no user of its own; it leaves root where it can.
+    // A worker that opens nothing does not need another user; it leaves root if it can.
     let _ = limits::leave_root();
     limits::for_expressions(memory_bytes)?;
     raw::no_new_privileges().map_err(|error| format!("no_new_privs: {error}"))?;

@@ -1,4 +1,4 @@
-//! The unsafe calls: system calls that neither std nor rustix wraps, or wraps as unsafe.
+//! The unsafe calls: system calls that neither std nor rustix wraps, or that they wrap as unsafe.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,13 +9,13 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Which side of a fork one is on.
+/// The side of a fork that the code runs on.
 pub(crate) enum Fork {
     Child,
     Parent(rustix::process::Pid),
 }
 
-/// Forks. Only for a process with one thread: the launcher, which started none.
+/// Forks. Only for a process with one thread, such as the launcher.
 pub(crate) fn fork() -> io::Result<Fork> {
     // SAFETY: the launcher is called at the start of main and starts no thread, so the child finds no lock held by a
     // thread that it does not have.
@@ -24,7 +24,7 @@ pub(crate) fn fork() -> io::Result<Fork> {
     Ok(rustix::process::Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
 }
 
-/// Makes the descriptor number `to` mean what `from` means, open across exec.
+/// Makes the descriptor number `to` a copy of `from` that stays open across exec.
 pub(crate) fn duplicate(from: BorrowedFd<'_>, to: RawFd) -> io::Result<()> {
     // SAFETY: plain integers. Whoever owned `to` before owns a descriptor that now means something else; the launcher
     // calls this for its standard streams and for numbers that it has just closed.
@@ -38,14 +38,14 @@ pub(crate) fn close_from(first: libc::c_uint) {
     unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
 }
 
-/// Gives up the gaining of privileges by exec, which filters need.
+/// Prevents the process from gaining privileges by exec, which filters require.
 pub(crate) fn no_new_privileges() -> io::Result<()> {
     // SAFETY: sets a flag of the process.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
     Ok(())
 }
 
-/// Ends the process after `after` of real time, whatever it is doing; zero takes that back.
+/// Ends the process after `after` of real time, whatever it is doing; zero cancels the timer.
 pub(crate) fn end_after(after: Duration) -> io::Result<()> {
     let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let once = libc::timeval { tv_sec: after.as_secs() as i64, tv_usec: i64::from(after.subsec_micros()) };
@@ -55,13 +55,13 @@ pub(crate) fn end_after(after: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves namespaces behind.
+/// Leaves namespaces.
 pub(crate) fn unshare(flags: rustix::thread::UnshareFlags) -> io::Result<()> {
     // SAFETY: no flag here unshares the table of descriptors, the one case in which this breaks what others rely on.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Installs a filter; with `ask`, gives the descriptor on which the calls to decide about arrive.
+/// Installs a filter. With `ask`, returns the descriptor on which reported calls arrive.
 pub(crate) fn install_filter(program: &[libc::sock_filter], ask: bool) -> io::Result<Option<OwnedFd>> {
     let len = libc::c_ushort::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
@@ -80,7 +80,7 @@ pub(crate) struct Asked {
     pub(crate) call: libc::c_long,
 }
 
-/// The next call to decide about.
+/// Waits for the next call to decide about.
 pub(crate) fn asked(listener: BorrowedFd<'_>) -> io::Result<Asked> {
     // SAFETY: the structure is plain data, for which the kernel wants zeros.
     let mut notice: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -89,7 +89,7 @@ pub(crate) fn asked(listener: BorrowedFd<'_>) -> io::Result<Asked> {
     Ok(Asked { id: notice.id, call: notice.data.nr.into() })
 }
 
-/// Lets a call go on, or refuses it.
+/// Permits or refuses a call.
 pub(crate) fn decide(listener: BorrowedFd<'_>, asked: &Asked, allow: bool) -> io::Result<()> {
     let flags = if allow { libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 } else { 0 };
     let error = if allow { 0 } else { -libc::EPERM };

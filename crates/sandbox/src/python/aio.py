@@ -1,5 +1,6 @@
-# `asyncio` for blocks, without threads, sockets or the real one's start-up time: coroutines that wait for answers of the
-# run, for time, and for each other. The runner sets `channel`, which sends a request and reads answers.
+# A replacement of `asyncio` for blocks, without threads, sockets or the start-up time of the real module: coroutines
+# that wait for answers of the run, for time, and for each other. The runner sets `channel`, which sends requests and
+# reads answers.
 import collections, heapq, time, types
 
 channel = None
@@ -147,14 +148,14 @@ def failing(coroutine, what):
 
 
 def ask(request):
-    """A future for the answer of the run."""
+    """Sends a request to the run and returns a future for its answer."""
     future = Future()
     asked[channel.send(request)] = future
     return future
 
 
 def ask_now(request):
-    """The answer of the run, waited for on the spot, as synchronous code does."""
+    """Sends a request to the run and blocks until it is answered."""
     future = ask(request)
     while not future.done():
         receive(None)
@@ -168,7 +169,7 @@ def receive(patience):
 
 
 def drive(coroutine):
-    """Runs until the coroutine is done, then gives up what is still running beside it."""
+    """Runs the event loop until the coroutine is done; other tasks are abandoned."""
     global active
     if active:
         coroutine.close()
@@ -185,7 +186,7 @@ def drive(coroutine):
             elif timers or asked:
                 turn()
             else:
-                raise RuntimeError("the block waits for something that never comes")
+                raise RuntimeError("the block waits for something that never happens")
         return main.result()
     finally:
         active = False

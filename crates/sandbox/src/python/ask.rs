@@ -1,4 +1,4 @@
-//! What a block asks of its run, and how the answer is said.
+//! Requests of a block to its run, and their answers.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -8,11 +8,11 @@ use flowloom_runtime::effects::Host;
 
 use super::wire::Question;
 
-/// Headers that the connection owns, not the block.
+/// Headers that only the connection itself may set.
 const OWNED: [&str; 7] = ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Asks the run; the answer under its number, as a frame.
+/// Performs a request in the run and returns the answer under its number, as a frame.
 pub(super) async fn answer(host: &dyn Host, id: i64, question: Question) -> Vec<u8> {
     let told = match question {
         Question::Http { method, url, headers, body } => match request(method, &url, headers, body) {
@@ -48,7 +48,7 @@ fn request(
 ) -> Result<HttpRequest, StepError> {
     let invalid = |message: String| StepError::new(Code::HttpRequestInvalid, message);
     if !METHODS.contains(&method.as_str()) {
-        return Err(invalid(format!("{method:?} is not a method; use one of {}", METHODS.join(", "))));
+        return Err(invalid(format!("{method:?} is not an HTTP method; use one of {}", METHODS.join(", "))));
     }
     let url = normalize_url(url)?;
     let mut sent: Vec<(String, flowloom_core::rich::Rich)> = Vec::new();
@@ -59,10 +59,10 @@ fn request(
             return Err(invalid(format!("{name:?} is not a header name")));
         }
         if OWNED.contains(&name.as_str()) {
-            return Err(invalid(format!("the header {name} is set by the connection itself; leave it out")));
+            return Err(invalid(format!("the header {name} is set by the connection itself; omit it")));
         }
         if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
-            return Err(invalid(format!("the value of header {name} holds a line break or NUL")));
+            return Err(invalid(format!("the value of header {name} contains a line break or NUL")));
         }
         sent.retain(|(other, _)| *other != name);
         sent.push((name, value.as_str().into()));

@@ -1,4 +1,4 @@
-# The first code of an interpreter in the sandbox: takes the runner, compiled already, from the channel.
+# The first code of an interpreter in the sandbox: reads the compiled runner from the channel.
 import marshal, os
 
 def exactly(count):

@@ -1,4 +1,4 @@
-//! Which Python there is, and interpreters that wait for a block.
+//! Finds a Python interpreter, and keeps a pool of started ones.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,14 +15,14 @@ use super::process::Process;
 use crate::config::SandboxConfig;
 use crate::lock::jail::View;
 
-/// How long a Python may take to say what it consists of; it may be a script that looks for one.
+/// Timeout of the probe; the interpreter may be a wrapper script that searches for one.
 const PROBE: Duration = Duration::from_secs(20);
 
-/// A Python of this machine.
+/// A Python interpreter of this machine.
 pub(super) struct Interpreter {
     pub(super) version: String,
     pub(super) view: View,
-    /// What keeps it apart from the machine.
+    /// Description of its isolation.
     pub(super) held: String,
     /// The runner, compiled for it.
     pub(super) codes: Vec<u8>,
@@ -36,14 +36,14 @@ struct Probed {
     view: View,
 }
 
-/// Interpreters: found once, started as they are needed.
+/// The interpreter to use, found once, and its started processes.
 pub(super) struct Interpreters {
     config: Arc<SandboxConfig>,
     found: OnceCell<Result<Arc<Interpreter>, String>>,
     idle: Arc<Mutex<Idle>>,
 }
 
-/// Interpreters that have seen no block. Each serves one, so it may be anybody's.
+/// Interpreters that have not run a block yet. Each runs one block, so it may serve any user.
 #[derive(Default)]
 struct Idle {
     waiting: Vec<Process>,
@@ -60,7 +60,7 @@ impl Interpreters {
         Interpreters { config, found: OnceCell::new(), idle: Arc::default() }
     }
 
-    /// The Python that blocks run on, or why none can.
+    /// The interpreter for blocks, or why there is none.
     pub(super) async fn found(&self) -> Result<&Arc<Interpreter>, String> {
         self.found.get_or_init(|| self.find()).await.as_ref().map_err(Clone::clone)
     }
@@ -74,12 +74,12 @@ impl Interpreters {
             }
         }
         if problems.is_empty() {
-            return Err("python3 was not found; install it, or name one with [sandbox] python".to_owned());
+            return Err("python3 was not found; install it, or set python in [sandbox]".to_owned());
         }
         Err(problems.join("; "))
     }
 
-    /// Tries one Python by starting it in the sandbox; what was started is kept for the first block.
+    /// Tries one interpreter by starting it in the sandbox. The process is kept for the first block.
     async fn attempt(&self, path: &Path) -> Result<Arc<Interpreter>, String> {
         let mut interpreter = probe(path).await?;
         let mut process = Process::start(&self.config, &interpreter).map_err(|error| error.to_string())?;
@@ -89,7 +89,7 @@ impl Interpreters {
         Ok(Arc::new(interpreter))
     }
 
-    /// An interpreter that has seen no block, and whether it has said that it is ready.
+    /// Takes an interpreter that has not run a block, and whether it is ready.
     pub(super) async fn take(&self) -> Result<(Process, bool), String> {
         let interpreter = self.found().await?;
         let waiting = {
@@ -104,7 +104,7 @@ impl Interpreters {
         Ok(taken)
     }
 
-    /// Starts interpreters for the blocks to come, as many as were wanted so far.
+    /// Starts interpreters for future blocks, as many as were needed concurrently so far.
     pub(super) fn refill(&self) {
         let Some(Ok(interpreter)) = self.found.get() else { return };
         let missing = {
@@ -120,7 +120,7 @@ impl Interpreters {
                     Ok(mut process) => process.ready().await.ok().map(|()| process),
                     Err(_) => None,
                 };
-                // The sandbox may be gone by now; then so is the interpreter.
+                // The sandbox may be dropped by now; then so is the interpreter.
                 let Some(idle) = idle.upgrade() else { return };
                 let mut idle = lock(&idle);
                 idle.starting -= 1;
@@ -130,7 +130,7 @@ impl Interpreters {
     }
 }
 
-/// Asks a Python what it consists of. It runs nobody's code but ours here.
+/// Queries the files and folders that an interpreter consists of. Only our own code runs here.
 async fn probe(path: &Path) -> Result<Interpreter, String> {
     let mut command = Command::new(path);
     command.args(["-I", "-S", "-B", "-c", include_str!("probe.py")]).kill_on_drop(true).process_group(0);
@@ -142,19 +142,19 @@ async fn probe(path: &Path) -> Result<Interpreter, String> {
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(sources.to_string().as_bytes()).await;
     }
-    let output = timeout(PROBE, child.wait_with_output()).await.map_err(|_| "it does not answer".to_owned())?;
+    let output = timeout(PROBE, child.wait_with_output()).await.map_err(|_| "it does not respond".to_owned())?;
     let output = output.map_err(|error| error.to_string())?;
     let last = |text: &[u8]| String::from_utf8_lossy(text).trim().lines().last().unwrap_or_default().to_owned();
     let probed: Probed = serde_json::from_slice(&output.stdout)
-        .map_err(|_| format!("it is not a Python that can be used here: {}", last(&output.stderr)))?;
+        .map_err(|_| format!("it is not a usable Python interpreter: {}", last(&output.stderr)))?;
     if !probed.supported {
-        return Err(format!("Python {} is too old, 3.9 is needed", probed.version));
+        return Err(format!("Python {} is too old; version 3.9 is required", probed.version));
     }
-    let codes = decode(&probed.codes).ok_or_else(|| "it answers nonsense".to_owned())?;
+    let codes = decode(&probed.codes).ok_or_else(|| "it returned an invalid response".to_owned())?;
     Ok(Interpreter { version: probed.version, view: probed.view, held: String::new(), codes })
 }
 
-/// Hexadecimal text.
+/// Decodes hexadecimal text.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().chunks_exact(2);
     digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()

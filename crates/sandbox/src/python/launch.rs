@@ -1,8 +1,9 @@
-//! The launcher: a process of ours that locks itself down, starts the interpreter, and watches over it.
+//! The launcher: a process that locks itself down, starts the interpreter, and supervises it.
 //!
-//! It lives as long as the interpreter does. If it dies the kernel kills the interpreter; if the process that wants the
-//! block dies, the channel closes and it kills the interpreter itself. A parent-death signal would not do for the launcher:
-//! the kernel sends it when the *thread* that started it ends, and threads of a pool come and go.
+//! It lives as long as the interpreter. If the launcher dies, the kernel kills the interpreter. If the process that
+//! runs the block dies, the channel closes and the launcher kills the interpreter. A parent-death signal is not
+//! suitable for the launcher: the kernel sends it when the *thread* that started it ends, and threads of a pool come
+//! and go.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -26,13 +27,13 @@ use crate::lock::filter::Filter;
 use crate::lock::raw::{self, Fork};
 use crate::lock::{Missing, files, jail, limits};
 
-/// The exit code when the interpreter was ended by a signal is this and the signal's number.
+/// The exit code of an interpreter that was ended by a signal is this plus the signal's number.
 pub(super) const BY_SIGNAL: i32 = 128;
 
-/// Largest frame of the launcher: a list of files.
+/// Maximum size of the launcher's frame in bytes: a list of files.
 const LAUNCH_BYTES: usize = 16 << 20;
 
-/// Does the launcher's work.
+/// Entry point of the launcher.
 pub(crate) fn launch() -> ExitCode {
     raw::close_from(3);
     let Ok(Some(frame)) = frame::read(Unbuffered(rustix::stdio::stdin()), &PLAIN, LAUNCH_BYTES) else {
@@ -48,7 +49,7 @@ pub(crate) fn launch() -> ExitCode {
     }
 }
 
-/// Reads from a descriptor and takes no more than it is asked for: what follows is the interpreter's.
+/// Reads from a descriptor no more than requested, because the rest belongs to the interpreter.
 struct Unbuffered<'a>(BorrowedFd<'a>);
 
 impl io::Read for Unbuffered<'_> {
@@ -69,7 +70,7 @@ impl io::Write for Plain<'_> {
     }
 }
 
-/// Says what is missing on the channel.
+/// Reports on the channel what is missing.
 fn report(launch: &Launch, channel: BorrowedFd<'_>, missing: &str) {
     say(launch, channel, "missing", missing);
 }
@@ -79,10 +80,10 @@ fn say(launch: &Launch, channel: BorrowedFd<'_>, what: &str, text: &str) {
     let _ = frame::write(Plain(channel), &launch.mark, said.as_bytes());
 }
 
-/// Locks down and forks. In the child this does not return.
+/// Locks down and forks. Does not return in the child.
 fn start(launch: &Launch) -> Result<(Pid, OwnedFd), Missing> {
     let _ = setsid();
-    // Kept apart by namespaces, or by Landlock where those are not allowed: one of them must hold.
+    // Isolated by namespaces, or by Landlock if those are not permitted: one of them must work.
     let mut missing = "switched off".to_owned();
     let bare = launch.namespaces
         && match jail::unshare().and_then(|()| jail::enter(&launch.view)) {
@@ -94,7 +95,7 @@ fn start(launch: &Launch) -> Result<(Pid, OwnedFd), Missing> {
         };
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(|error| format!("a pair of sockets: {error}"))?;
-    // Out of the way of the numbers that the interpreter knows.
+    // A number above those that the interpreter uses.
     let theirs = rustix::io::fcntl_dupfd_cloexec(&theirs, 10).map_err(|error| format!("a pair of sockets: {error}"))?;
     match raw::fork().map_err(|error| format!("fork: {error}"))? {
         Fork::Parent(child) => {
@@ -105,24 +106,24 @@ fn start(launch: &Launch) -> Result<(Pid, OwnedFd), Missing> {
                     say(launch, rustix::stdio::stdout(), "held", &held);
                     Ok((child, listener))
                 }
-                // The child has said why on the channel.
+                // The child has reported the reason on the channel.
                 None => std::process::exit(1),
             }
         }
         Fork::Child => {
             drop(ours);
             let error = become_interpreter(launch, bare, &missing, theirs);
-            // Streams are the channel's still; nothing was executed.
+            // The standard streams still belong to the channel; nothing was executed.
             report(launch, CHANNEL_OUT.get().map_or(rustix::stdio::stdout(), AsFd::as_fd), &error);
             std::process::exit(1)
         }
     }
 }
 
-/// The channel's end for writing, once the standard streams are something else.
+/// Write end of the channel, once the standard streams are redirected.
 static CHANNEL_OUT: std::sync::OnceLock<OwnedFd> = std::sync::OnceLock::new();
 
-/// Gives up everything and executes the interpreter; gives what is missing if it cannot.
+/// Drops all privileges and executes the interpreter. Returns what is missing if that fails.
 fn become_interpreter(launch: &Launch, bare: bool, missing: &str, listener_to: OwnedFd) -> Missing {
     let Err(error) = lock_down(launch, bare, missing, &listener_to);
     error
@@ -148,8 +149,8 @@ fn lock_down(
             inheritable: rustix::thread::CapabilitySet::empty(),
         },
     );
-    // After the user was changed, which takes it back. The launcher has one thread. If it is dead already, nobody allows
-    // the exec below.
+    // Set after changing the user, which resets it. The launcher has one thread. If the launcher is dead already,
+    // nothing permits the exec below.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| said("the death signal")(error.into()))?;
     raw::no_new_privileges().map_err(said("no_new_privs"))?;
     let view = &launch.view;
@@ -169,12 +170,12 @@ fn lock_down(
     Err(format!("starting {}: {}", view.interpreter.display(), interpreter(launch).exec()))
 }
 
-/// What is executed: the interpreter, and the loader that it names.
+/// The executable files: the interpreter and its loader.
 fn executables(view: &jail::View) -> impl Iterator<Item = &std::path::Path> {
     [Some(view.interpreter.as_path()), view.loader.as_deref()].into_iter().flatten()
 }
 
-/// The interpreter's command. Its environment says where libraries are and nothing else.
+/// The interpreter's command. Its environment contains the library path and nothing else.
 fn interpreter(launch: &Launch) -> Command {
     let mut folders: Vec<&str> = Vec::new();
     for folder in launch.view.files.iter().filter_map(|file| file.parent()?.to_str()) {
@@ -188,14 +189,14 @@ fn interpreter(launch: &Launch) -> Command {
     command
 }
 
-/// The channel becomes descriptors 3 and 4; printing goes to the log; there is nothing to read.
+/// Makes the channel descriptors 3 and 4, sends printed text to the log, and provides no input.
 fn streams() -> io::Result<()> {
     let (stdin, stdout, stderr) = (rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr());
     let _ = CHANNEL_OUT.set(rustix::io::fcntl_dupfd_cloexec(stdout, 10)?);
     raw::duplicate(stdin, 3)?;
     raw::duplicate(stdout, 4)?;
     raw::duplicate(stderr, 1)?;
-    // The read end of a pipe that nobody writes to: there is no /dev/null here.
+    // The read end of a pipe without a writer: there is no /dev/null here.
     let (nothing, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     raw::duplicate(nothing.as_fd(), 0)
 }
@@ -220,11 +221,11 @@ fn receive(from: &OwnedFd) -> Option<OwnedFd> {
     })
 }
 
-/// Allows the one exec, refuses every other, and waits for the end of either side.
+/// Permits the first exec, refuses all others, and waits until either side ends.
 fn watch(child: Pid, listener: &OwnedFd) -> ExitCode {
     let Ok(process) = pidfd_open(child, PidfdFlags::empty()) else { return ExitCode::FAILURE };
     let channel = rustix::stdio::stdin();
-    // The interpreter's own ends are what keeps the channel and the log open.
+    // Only the interpreter's own ends keep the channel and the log open.
     let (nothing, _writer) = match rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) {
         Ok(pipe) => pipe,
         Err(_) => return ExitCode::FAILURE,

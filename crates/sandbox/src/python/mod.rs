@@ -1,7 +1,8 @@
-//! Python blocks on the system's CPython: one locked-down process for each, answered by its run.
+//! Python blocks on the system's CPython: one locked-down process per block, whose requests its run answers.
 //!
-//! `launch` is the worker's side that locks down, `boot.py` and `runner.py` (with `aio.py` and `web.py`) run inside;
-//! `interpreter` finds a Python and keeps some waiting, `process` is one of them, `ask` answers what blocks ask for.
+//! `launch` is the worker that locks down; `boot.py` and `runner.py` (with `aio.py` and `web.py`) run inside.
+//! `interpreter` finds a Python and keeps some processes ready, `process` is one of them, and `ask` performs the
+//! requests of blocks.
 
 mod ask;
 mod interpreter;
@@ -27,7 +28,7 @@ pub(crate) use launch::launch;
 use process::{Came, Process};
 use wire::{Job, Said, Why};
 
-/// Requests of one block that are answered at the same time; further ones are not read before one is done.
+/// Maximum number of requests of one block that are performed concurrently; further ones are read when one is done.
 const AT_ONCE: usize = 64;
 
 /// Runs blocks.
@@ -43,7 +44,7 @@ impl Blocks {
         Blocks { turns, interpreters: Interpreters::new(config.clone()), config }
     }
 
-    /// How blocks run here, or what is missing.
+    /// Describes how blocks run on this machine, or what is missing.
     pub(crate) async fn available(&self) -> Result<String, String> {
         let found = self.interpreters.found().await?;
         let bounds = &self.config.python;
@@ -52,7 +53,7 @@ impl Blocks {
         Ok(format!("works: Python {version} at {path}, {seconds} s, {mebibytes} MiB, seccomp, {held}"))
     }
 
-    /// Runs a block.
+    /// Runs a block. Fails with `NoSandbox`, `BlockFailed`, `BlockResult` or `BlockLimit`.
     pub(crate) async fn run(
         &self,
         request: &PythonRequest,
@@ -64,21 +65,21 @@ impl Blocks {
         let job = Job::new(request, &context.owner, &self.config);
         process
             .give(&job)
-            .map_err(|error| failed(Code::BlockFailed, format!("the inputs cannot be given: {error}")))?;
+            .map_err(|error| failed(Code::BlockFailed, format!("cannot pass the inputs to the block: {error}")))?;
         if is_ready {
             self.interpreters.refill();
         } else {
-            // Its start is not the block's time. The block lies in the pipe already, so it starts at once.
+            // Starting up does not count as the block's time. The block is in the pipe already, so it starts at once.
             process.ready().await.map_err(|missing| refused(&missing))?;
         }
         let done = self.converse(&mut process, host).await;
-        // Another is started for the next block only after this one, which may be the last.
+        // The next interpreter is started only after this one ends, because this may be the last block.
         drop(process);
         self.interpreters.refill();
         done
     }
 
-    /// Answers what the block asks for until it is done.
+    /// Performs the block's requests until it is done.
     async fn converse(&self, process: &mut Process, host: &dyn Host) -> Result<PythonReply, StepError> {
         let bounds = &self.config.python;
         let mut left = bounds.timeout;
@@ -106,14 +107,17 @@ impl Blocks {
                 Some(Came::Said(Said::Asks(id, question))) => {
                     count += 1;
                     if count > bounds.requests {
-                        let message = format!("the block asked its run more than {} times", bounds.requests);
+                        let message = format!("the block made more than {} requests to its run", bounds.requests);
                         return Err(failed(Code::BlockLimit, message));
                     }
                     asked.push(ask::answer(host, id, question));
                 }
                 Some(Came::Said(Said::Missing(missing))) => return Err(refused(&missing)),
                 Some(Came::Garbage(what)) => {
-                    return Err(failed(Code::BlockResult, format!("the block's process wrote nonsense: {what}")));
+                    return Err(failed(
+                        Code::BlockResult,
+                        format!("the block's process sent an invalid message: {what}"),
+                    ));
                 }
                 Some(Came::End) => return Err(ended(process).await),
             }
@@ -135,7 +139,7 @@ impl Blocks {
 async fn ended(process: &mut Process) -> StepError {
     let how = process.ended().await;
     let code = if how.starts_with("used up") { Code::BlockLimit } else { Code::BlockFailed };
-    failed(code, format!("the block's process {how} before the block gave a result"))
+    failed(code, format!("the block's process {how} before the block returned a result"))
 }
 
 fn out_of_time(bound: Duration) -> StepError {

@@ -1,9 +1,9 @@
-# Runs once, outside the sandbox and without anybody's code: says what an interpreter consists of, and compiles the
-# runner for it.
+# Runs once, outside the sandbox and without untrusted code: reports the files and folders of an interpreter, and
+# compiles the runner for it.
 import importlib, json, marshal, os, struct, sys
 
 sources = json.load(sys.stdin)
-# Libraries that come as files of their own; those that do not come at all are not missed.
+# Modules with shared libraries of their own; missing ones are ignored.
 for name in ("_hashlib", "_decimal", "_uuid", "_json", "_struct", "_datetime", "_random", "_statistics", "_zoneinfo",
              "_bisect", "_heapq", "_csv", "_asyncio", "_contextvars", "_pickle", "math", "cmath", "zlib", "select",
              "unicodedata", "binascii", "array", "_blake2", "_sha2", "_md5", "_sha1", "_sha3", "_sha256", "_sha512"):

@@ -1,5 +1,5 @@
-//! One interpreter in the sandbox: its channel, and what it printed. When this is dropped the channel closes, upon which
-//! the launcher kills the interpreter and takes it from the process table.
+//! An interpreter process in the sandbox: its channel and its printed text. Dropping it closes the channel, upon which
+//! the launcher kills and reaps the interpreter.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,36 +20,36 @@ use crate::PYTHON_WORKER;
 use crate::config::{Isolation, SandboxConfig};
 use crate::frame::{self, Frames, Mark, PLAIN};
 
-/// How long an interpreter may take to start on a machine that is busy.
+/// Timeout for starting an interpreter, on a busy machine.
 const START: Duration = Duration::from_secs(30);
 
-/// Processor time beyond the block's time: for the start, and so that the clock on the wall is what ends a block.
+/// CPU time beyond the block's limit, in seconds: for the start, and so that the limit in real time is reached first.
 const CPU_SPARE_SECONDS: u64 = 5;
 
 pub(super) struct Process {
     child: Child,
-    /// Open for as long as the interpreter may live.
+    /// Open as long as the interpreter may live.
     to: Option<ChildStdin>,
     from: Frames<ChildStdout>,
     log: JoinHandle<Vec<u8>>,
     mark: Mark,
-    /// What keeps it apart from the machine, once it is started.
+    /// Description of its isolation, once it has started.
     pub(super) held: String,
-    /// What is to be written yet. Written beside reading, so that neither side waits for the other for ever.
+    /// Data still to be written. It is written while frames are read, so that neither side blocks forever.
     out: VecDeque<u8>,
 }
 
-/// What came from an interpreter.
+/// A message from an interpreter.
 pub(super) enum Came {
     Said(Said),
-    /// A frame that is none, or says nothing known.
+    /// A frame that is invalid or has unknown content.
     Garbage(String),
-    /// The interpreter is gone.
+    /// The interpreter has ended.
     End,
 }
 
 impl Process {
-    /// Starts an interpreter. It is told everything but its block and gets ready by itself.
+    /// Starts an interpreter. It receives everything but its block and prepares itself.
     pub(super) fn start(config: &SandboxConfig, interpreter: &Interpreter) -> io::Result<Process> {
         let mut mark = Mark::default();
         rustix::rand::getrandom(&mut mark, rustix::rand::GetRandomFlags::empty())?;
@@ -69,7 +69,7 @@ impl Process {
         let (Some(to), Some(from), Some(log)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
             return Err(io::Error::other("the worker has no pipes"));
         };
-        // A frame is a result and a little around it.
+        // A frame contains a result and little more.
         let from = Frames::new(from, mark, bounds.output_bytes + (64 << 10));
         let log = tokio::spawn(keep_log(log, bounds.log_bytes));
         let to = Some(to);
@@ -86,19 +86,19 @@ impl Process {
         self.out.extend(framed);
     }
 
-    /// Writes a frame while the next ones are read.
+    /// Queues a frame; it is written while frames are read.
     pub(super) fn push(&mut self, payload: &[u8]) {
         let mark = self.mark;
         self.push_marked(&mark, payload);
     }
 
-    /// Gives it its block.
+    /// Sends its block.
     pub(super) fn give(&mut self, job: &Job<'_>) -> io::Result<()> {
         self.push(&serde_json::to_vec(job)?);
         Ok(())
     }
 
-    /// The next thing that comes; writes what is to be written meanwhile. Can be given up and called again.
+    /// The next message; also writes queued data. Can be cancelled and called again.
     pub(super) async fn next(&mut self) -> Came {
         loop {
             let pending = self.out.as_slices().0;
@@ -112,22 +112,22 @@ impl Process {
                 },
                 written = write(&mut self.to, pending), if !pending.is_empty() => match written {
                     Ok(count) => drop(self.out.drain(..count)),
-                    // What it said before it went is still to be read.
+                    // Messages that it sent before it ended are still read.
                     Err(_) => self.out.clear(),
                 },
             }
         }
     }
 
-    /// Waits until it has imported everything and waits for a block; the error says what is missing.
+    /// Waits until it has imported everything and waits for a block. The error describes what is missing.
     pub(super) async fn ready(&mut self) -> Result<(), String> {
         match timeout(START, self.next()).await {
             Ok(Came::Said(Said::Ready)) => Ok(()),
             Ok(Came::Said(Said::Missing(missing))) => Err(missing),
-            Ok(Came::Said(_)) => Err("the interpreter said something unexpected".to_owned()),
+            Ok(Came::Said(_)) => Err("the interpreter sent an unexpected message".to_owned()),
             Ok(Came::Garbage(error)) => Err(format!("the interpreter: {error}")),
             Ok(Came::End) => Err(format!("the interpreter {}", self.ended().await)),
-            Err(_) => Err("the interpreter did not get ready".to_owned()),
+            Err(_) => Err("the interpreter did not become ready in time".to_owned()),
         }
     }
 
@@ -136,9 +136,10 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// How it ended, in words, with the end of what it printed.
+    /// Describes how it ended, with the end of its printed text.
     pub(super) async fn ended(&mut self) -> String {
-        // The channel is closed, so it is gone, or on its way; a block that closed the channel itself is killed.
+        // The channel is closed, so the process has ended or is ending. A block that closed the channel itself is
+        // killed.
         let status = match timeout(Duration::from_millis(200), self.child.wait()).await {
             Ok(Ok(status)) => status.code(),
             _ => None,
@@ -164,7 +165,7 @@ async fn write(to: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Keeps the end of what is printed; the rest is dropped, so that nobody waits to print.
+/// Keeps the end of the printed text and drops the rest, so that printing never blocks.
 async fn keep_log(mut from: ChildStderr, cap: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut buffer = vec![0; 8 << 10];
@@ -181,7 +182,7 @@ async fn keep_log(mut from: ChildStderr, cap: usize) -> Vec<u8> {
 }
 
 impl<'a> Job<'a> {
-    /// A block of a run of `owner`.
+    /// A block of a run of the user `owner`.
     pub(super) fn new(
         request: &'a flowloom_core::request::PythonRequest,
         owner: &'a Arc<str>,

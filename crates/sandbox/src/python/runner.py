@@ -1,5 +1,5 @@
-# Runs one block: takes it from the channel, gives it what it may use, sends back what it returned. The operating system
-# keeps the block in; what is left out here only makes for good messages.
+# Runs one block: reads it from the channel, provides what it may use, and sends back what it returned. The operating
+# system confines the block; what is missing here only improves error messages.
 import builtins, json, os, posixpath, select, sys, types
 
 MARK = b""
@@ -46,7 +46,7 @@ class Channel:
 
 
 class Context(dict):
-    """What a block gets as its context: keys, also as attributes."""
+    """The context argument of a block: keys that are attributes, too."""
 
     def __getattr__(self, name):
         try:
@@ -56,7 +56,7 @@ class Context(dict):
 
 
 class NoDatabase:
-    """Stands where the origin had a database client."""
+    """Placeholder for the database client of the original system."""
 
     def __getattr__(self, name):
         raise RuntimeError('there is no supabase here: read and write context["memory"], which is kept for the user')
@@ -68,7 +68,7 @@ class NoDatabase:
 
 
 class Answer(str):
-    """Text of a model that was waited for on the spot, and may be awaited all the same."""
+    """Text of a model, already available, that may still be awaited."""
 
     def __await__(self):
         return self
@@ -76,7 +76,7 @@ class Answer(str):
 
 
 class Call:
-    """A call of the model; asked when it is awaited."""
+    """A model call that is sent when it is awaited."""
 
     def __init__(self, messages):
         self.messages = messages
@@ -150,7 +150,7 @@ def restricted_import(shims):
 
 
 def namespace(source, variables):
-    # As in the origin, but with all of the language: files and terminals are not there anyway.
+    # As in the original system, but with the whole language: there are no files or terminals anyway.
     allowed = {name: value for name, value in vars(builtins).items() if name not in ("open", "input", "breakpoint")}
     shims = {"os": environment(variables), "httpx": web, "asyncio": aio}
     allowed["__import__"] = restricted_import(shims)
@@ -186,11 +186,11 @@ def describe(error):
 
 
 class Refused(Exception):
-    """What the block gave cannot be taken."""
+    """The block's result is not acceptable."""
 
 
 def written(value, what):
-    """The JSON of a value; exact, or an error that names the place."""
+    """The exact JSON of a value, or an error with the location of the problem."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8").decode("utf-8")
     except (TypeError, ValueError, RecursionError) as error:
@@ -230,7 +230,7 @@ def wrong(value, place, depth):
 
 
 def changes(before, memory):
-    """Keys that were set or taken away, in order, with what is under them now."""
+    """Keys that were set or removed, in order, with their values now."""
     if type(memory) is not dict:
         raise Refused(f'context["memory"] is a {type(memory).__name__}, it must stay a dict')
     changed = []
@@ -285,7 +285,7 @@ def main():
     aio = sys.modules["flowloom_aio"] = module("asyncio", "aio")
     aio.channel = channel
     web = module("httpx", "web")
-    # A block that waits already is not kept waiting for what it may not use.
+    # A block that is waiting already should not have to wait for modules that it may not use.
     if not channel.poll.poll(0):
         for name in PRELOADED + ("dataclasses", "typing", "enum", "decimal", "hashlib", "base64", "urllib.parse"):
             if name not in ("os", "httpx"):

@@ -1,5 +1,5 @@
-# `httpx` for blocks: requests are asked of the run, which sends them through its egress guard. Functions and `Client`
-# wait on the spot, `AsyncClient` is awaited.
+# A replacement of `httpx` for blocks: the run sends the requests, subject to its egress policy. Functions and `Client`
+# block, `AsyncClient` is awaited.
 import json as _json
 
 from flowloom_aio import ask as _ask, ask_now as _ask_now
@@ -64,7 +64,7 @@ class HTTPStatusError(HTTPError):
 
 
 class Headers(dict):
-    """Names in lower case, looked up in any."""
+    """Headers with lower-case names; lookups ignore case."""
 
     def __init__(self, entries=None):
         super().__init__()

@@ -1,4 +1,4 @@
-//! What goes between the process, the launcher and an interpreter.
+//! Messages between this process, the launcher and an interpreter.
 
 use flowloom_core::json;
 use flowloom_core::request::{Message, PythonReply, Role};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::frame::Mark;
 use crate::lock::jail::View;
 
-/// The launcher's frame: what to start, and within which bounds.
+/// The launcher's frame: what to start, and its limits.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Launch {
     pub(super) view: View,
@@ -19,14 +19,14 @@ pub(super) struct Launch {
     pub(super) namespaces: bool,
 }
 
-/// The interpreter's first frame: how its own frames are marked, and how large they may be.
+/// The interpreter's first frame: the mark of its frames, and their maximum size.
 #[derive(Serialize)]
 pub(super) struct Hello {
     pub(super) mark: Mark,
     pub(super) output_bytes: usize,
 }
 
-/// A block.
+/// A block to run.
 #[derive(Serialize)]
 pub(super) struct Job<'a> {
     pub(super) source: &'a str,
@@ -37,24 +37,24 @@ pub(super) struct Job<'a> {
     pub(super) environment: &'a [(String, String)],
 }
 
-/// What an interpreter says.
+/// A message from an interpreter.
 #[derive(Debug)]
 pub(super) enum Said {
     /// It waits for a block.
     Ready,
-    /// The lock-down or the start failed; what is missing.
+    /// The lock-down or the start failed; the text describes what is missing.
     Missing(String),
-    /// What keeps it apart from the machine.
+    /// Description of its isolation.
     Held(String),
     /// The block returned.
     Done(PythonReply),
     /// The block failed.
     Failed(Why, String),
-    /// The block asks for an answer under a number.
+    /// The block sends a request under a number.
     Asks(i64, Question),
 }
 
-/// In which way a block failed.
+/// How a block failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Raised,
@@ -62,7 +62,7 @@ pub(super) enum Why {
     Result,
 }
 
-/// What a block asks of its run.
+/// A request of a block to its run.
 #[derive(Debug)]
 pub(super) enum Question {
     Http { method: String, url: String, headers: Vec<(String, String)>, body: Option<String> },
@@ -70,7 +70,7 @@ pub(super) enum Question {
 }
 
 impl Said {
-    /// Reads a frame; the error says what is wrong with it. Nothing in it is trusted.
+    /// Parses a frame; the error describes what is wrong with it. Nothing in it is trusted.
     pub(super) fn read(frame: &[u8]) -> Result<Said, String> {
         let text = std::str::from_utf8(frame).map_err(|_| "it is not UTF-8 text".to_owned())?;
         let said = json::parse_value(text).map_err(|error| error.message)?;
@@ -98,7 +98,7 @@ impl Said {
         let question = said.get("http").and_then(http).or_else(|| said.get("llm").and_then(messages));
         id.zip(question)
             .map(|(id, question)| Said::Asks(id, question))
-            .ok_or_else(|| "it says nothing known".to_owned())
+            .ok_or_else(|| "it is not a known message".to_owned())
     }
 }
 
@@ -109,7 +109,7 @@ fn reply(done: &Value) -> Option<PythonReply> {
         Some((key.as_str()?.to_owned(), value.as_list()?.first().cloned()))
     };
     let mut memory = done.get("memory")?.as_list()?.iter().map(change).collect::<Option<Vec<_>>>()?;
-    // In order of the key, each once, whatever the block made of its own protocol.
+    // Sorted by key and without duplicates, whatever the block sends.
     memory.sort_by(|a, b| a.0.cmp(&b.0));
     memory.dedup_by(|a, b| a.0 == b.0);
     Some(PythonReply { output, memory })

@@ -1,7 +1,7 @@
-//! One evaluation in a fresh QuickJS: no host objects, bounded memory and stack, stopped by the clock.
+//! One evaluation in a fresh QuickJS engine: no host objects, limited memory and stack, and a time limit.
 //!
-//! The bounds of the engine are a courtesy: they give a good error and keep the worker. Loops inside its own functions do
-//! not look at the clock (reference: quickjs-ng 1672), so what bounds an evaluation is that the worker is killed.
+//! The engine's own limits give good error messages and spare the worker. Loops inside its built-in functions do not
+//! check the clock (reference: quickjs-ng 1672), so the reliable limit is that the worker is killed.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,14 +12,14 @@ use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Pers
 
 use super::wire::{Answer, Asked, Setup};
 
-/// Globals that are more than the bare language.
+/// Globals in addition to the bare language.
 type Parts = (
     intrinsic::Eval,
     intrinsic::Date,
     intrinsic::RegExpCompiler,
     intrinsic::RegExp,
     intrinsic::Json,
-    // Asynchronous functions have no prototype without it.
+    // Async functions have no prototype without it.
     intrinsic::Promise,
 );
 
@@ -30,7 +30,7 @@ const DEDENT: &str = include_str!("prelude/dedent.js");
 const STACK_BYTES: usize = 1 << 20;
 const MESSAGE_CHARACTERS: usize = 2000;
 
-/// An engine that has evaluated nothing yet.
+/// An engine that has not evaluated anything yet.
 pub(super) struct Engine {
     date: Persistent<JsValue<'static>>,
     context: Context,
@@ -68,7 +68,7 @@ impl Engine {
         Ok(Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes })
     }
 
-    /// Evaluates one expression; nothing of it is left for another, because the engine is used up.
+    /// Evaluates one expression. Consumes the engine, so that no state remains for another expression.
     pub(super) fn evaluate(self, asked: &Asked<'_>, bound: Duration) -> Answer {
         let Engine { date, context, runtime, until, interrupted, memory_bytes, output_bytes } = self;
         until.set(Some(worked() + bound));
@@ -86,7 +86,7 @@ impl Engine {
     }
 }
 
-/// The processor's time that this thread has used: a machine that is busy with something else takes nothing from it.
+/// CPU time of this thread, which other load on the machine does not affect.
 fn worked() -> Duration {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(used.tv_sec).unwrap_or_default(), u32::try_from(used.tv_nsec).unwrap_or_default())
@@ -105,7 +105,7 @@ fn value<'js>(
     let define: Function<'js> = globals.get::<_, Object<'js>>("Object")?.get("defineProperty")?;
     give_parts(ctx, date, asked)?;
     for (name, value) in &asked.names {
-        // JavaScript's own constants stay what they are; a name like `__proto__` is a name like any other.
+        // JavaScript's own constants are not replaced; a name like `__proto__` is an ordinary name.
         if matches!(name.as_str(), "undefined" | "NaN" | "Infinity") {
             continue;
         }
@@ -121,12 +121,12 @@ fn value<'js>(
     let mut options = EvalOptions::default();
     options.strict = true;
     options.filename = Some("expression".to_owned());
-    // The line end keeps a comment at the end of the expression from swallowing the parenthesis.
+    // The line break keeps a comment at the end of the expression from hiding the parenthesis.
     let value: JsValue<'js> = ctx.eval_with_options(format!("({}\n)", asked.source), options)?;
     if value.is_function() || value.is_symbol() {
         return Ok(None);
     }
-    // JSON has no such number; as natively, its text stands for it.
+    // JSON has no such number; as in native evaluation, its text is used.
     if let Some(number) = value.as_number().filter(|number| !number.is_finite()) {
         let name = if number.is_nan() {
             "NaN"
@@ -141,7 +141,7 @@ fn value<'js>(
     text.map(|text| text.to_string()).transpose()
 }
 
-/// What not every expression has: only those that name it, because each costs as much as an evaluation.
+/// Provides globals only to expressions that name them, because each costs as much as an evaluation.
 fn give_parts<'js>(ctx: &Ctx<'js>, date: Persistent<JsValue<'static>>, asked: &Asked<'_>) -> rquickjs::Result<()> {
     let date = date.restore(ctx)?;
     if asked.source.contains("Date") {
@@ -170,7 +170,7 @@ fn failed(error: &CaughtError<'_>, memory_bytes: usize) -> Answer {
             }
             if name.is_empty() { message } else { format!("{name}: {message}") }
         }
-        // Where there was no memory left for the error either.
+        // Thrown if there was not even memory for an error.
         CaughtError::Value(value) if value.is_null() => return out_of_memory(memory_bytes),
         CaughtError::Value(value) => {
             let text = value.as_string().and_then(|text| text.to_string().ok());

@@ -1,6 +1,7 @@
-//! JavaScript expressions: a pool of worker processes, each serving the runs of one owner.
+//! JavaScript expressions: a pool of worker processes, each serving the runs of one user.
 //!
-//! `engine` evaluates, in the worker; `worker` is the worker's loop; this is the side that asks, waits and kills.
+//! `engine` evaluates inside the worker, `worker` is the worker's loop, and this module sends expressions, waits, and
+//! kills workers.
 
 mod engine;
 mod wire;
@@ -27,17 +28,17 @@ use crate::sandbox::refused;
 use wire::{Answer, Ask, Setup};
 pub(crate) use worker::worker;
 
-/// How long a worker may take to start on a machine that is busy.
+/// Timeout for starting a worker, on a busy machine.
 const START: Duration = Duration::from_secs(10);
 
-/// The pool.
+/// The pool of workers.
 pub(crate) struct Scripts {
     config: Arc<SandboxConfig>,
     turns: Semaphore,
     idle: Mutex<Vec<Worker>>,
 }
 
-/// A worker that waits for a question. It is killed when this is dropped.
+/// A worker that waits for an expression. It is killed when dropped.
 struct Worker {
     owner: Arc<str>,
     to: ChildStdin,
@@ -51,7 +52,7 @@ impl Scripts {
         Scripts { config, turns: Semaphore::new(workers), idle: Mutex::default() }
     }
 
-    /// How expressions are evaluated here, or what is missing.
+    /// Describes how expressions are evaluated on this machine, or what is missing.
     pub(crate) async fn available(&self) -> Result<String, String> {
         let worker = self.start("".into()).await.map_err(|error| error.message)?;
         self.keep(worker);
@@ -59,11 +60,13 @@ impl Scripts {
         Ok(format!("works: {} ms, {} MiB, seccomp", bounds.timeout.as_millis(), bounds.memory_bytes >> 20))
     }
 
-    /// Evaluates an expression for a run of `owner`.
+    /// Evaluates an expression for a run of the user `owner`; `None` for `undefined`. Fails with `NoSandbox`,
+    /// `ExpressionFailed` or `ScriptLimit`.
     pub(crate) async fn evaluate(&self, request: &ScriptRequest, owner: &Arc<str>) -> Result<Option<Value>, StepError> {
         let names = request.names.iter().map(|(name, value)| (&**name, value.iter().collect())).collect();
         let ask = Ask { source: &request.source, names, now_ms: request.now_ms, seed: request.seed };
-        let question = serde_json::to_vec(&ask).map_err(|error| failed(format!("the question: {error}")))?;
+        let question =
+            serde_json::to_vec(&ask).map_err(|error| failed(format!("cannot serialise the expression: {error}")))?;
         let _turn = self.turns.acquire().await.map_err(|_| failed("the sandbox is closed".to_owned()))?;
         let mut worker = match self.take(owner) {
             Some(worker) => worker,
@@ -79,7 +82,7 @@ impl Scripts {
             Some(Answer::Value(text)) => {
                 self.keep(worker);
                 let value = json::parse_value(&text);
-                value.map(Some).map_err(|error| failed(format!("the value cannot be read: {}", error.message)))
+                value.map(Some).map_err(|error| failed(format!("cannot parse the value: {}", error.message)))
             }
             Some(Answer::Nothing) => {
                 self.keep(worker);
@@ -97,7 +100,7 @@ impl Scripts {
         }
     }
 
-    /// A worker that has only ever served `owner`, or nobody.
+    /// A worker that has served only the user `owner`, or no user.
     fn take(&self, owner: &Arc<str>) -> Option<Worker> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |worker: &Worker| worker.owner == *owner || worker.owner.is_empty();
@@ -132,7 +135,7 @@ impl Scripts {
         };
         let mut first = Vec::new();
         frame::push(&mut first, &PLAIN, &serde_json::to_vec(&setup).unwrap_or_default());
-        // A little more than a value, so that a limit reached is told, not guessed.
+        // A little more than a value, so that the worker can report an exceeded limit.
         let mut from = Frames::new(from, PLAIN, bounds.output_bytes + (64 << 10));
         let ready = timeout(START, async {
             to.write_all(&first).await?;
@@ -143,13 +146,13 @@ impl Scripts {
             Ok(Ok(Some(missing))) => Err(refused(&String::from_utf8_lossy(&missing))),
             Ok(Ok(None)) => Err(unstarted("the worker ended before it was ready".to_owned())),
             Ok(Err(error)) => Err(unstarted(error.to_string())),
-            Err(_) => Err(unstarted("the worker did not get ready".to_owned())),
+            Err(_) => Err(unstarted("the worker did not become ready in time".to_owned())),
         }
     }
 }
 
 impl Worker {
-    /// The answer; `None` if the worker died, or wrote what is none.
+    /// Sends an expression and returns the answer; `None` if the worker died or sent an invalid answer.
     async fn ask(&mut self, question: &[u8]) -> Option<Answer> {
         let mut out = Vec::new();
         frame::push(&mut out, &PLAIN, question);
@@ -166,7 +169,7 @@ fn failed(message: String) -> StepError {
 mod tests {
     use super::*;
 
-    /// A worker of the test's own: what it is does not matter to the pool.
+    /// A stand-in for a worker; the pool does not care which program it is.
     fn worker(owner: &str) -> Worker {
         let mut child =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
@@ -182,12 +185,12 @@ mod tests {
         scripts.keep(worker("ada"));
         assert!(scripts.take(&"bob".into()).is_none());
         scripts.keep(worker(""));
-        assert!(scripts.take(&"bob".into()).is_some(), "one that served nobody serves anybody");
+        assert!(scripts.take(&"bob".into()).is_some(), "a worker that served no user may serve any");
         assert!(scripts.take(&"bob".into()).is_none());
         assert!(scripts.take(&"ada".into()).is_some());
         for owner in ["a", "b", "c"] {
             scripts.keep(worker(owner));
         }
-        assert!(scripts.take(&"a".into()).is_none(), "no more are kept than may work");
+        assert!(scripts.take(&"a".into()).is_none(), "no more workers are idle than may run");
     }
 }

@@ -1,10 +1,10 @@
-//! What goes between the process and a worker for expressions.
+//! Messages between this process and a worker for expressions.
 
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The first frame: how much an evaluation may use.
+/// The first frame: limits of an evaluation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
     pub(super) timeout_ms: u64,
@@ -12,17 +12,17 @@ pub(super) struct Setup {
     pub(super) output_bytes: usize,
 }
 
-/// A question as it is written.
+/// An expression to evaluate, as it is sent.
 #[derive(Serialize)]
 pub(super) struct Ask<'a> {
     pub(super) source: &'a str,
-    /// Names with their values; no value is `undefined`, which JSON has no word for.
+    /// Names with their values; an empty list is `undefined`, which JSON cannot express.
     pub(super) names: Vec<(&'a str, Vec<&'a Value>)>,
     pub(super) now_ms: u64,
     pub(super) seed: u64,
 }
 
-/// A question as it is read: values stay text until the engine reads them.
+/// An expression to evaluate, as it is received: values stay text until the engine parses them.
 #[derive(Deserialize)]
 pub(super) struct Asked<'a> {
     pub(super) source: String,
@@ -32,16 +32,16 @@ pub(super) struct Asked<'a> {
     pub(super) seed: u64,
 }
 
-/// What came of an expression. On the wire: one byte that says which, and the text.
+/// Result of an expression. It is sent as one byte for the variant, followed by the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// A value, as JSON.
     Value(String),
-    /// `undefined`, or something that is no data.
+    /// `undefined`, or something that is not data.
     Nothing,
     /// The expression threw.
     Threw(String),
-    /// It reached a bound, which the text names.
+    /// A limit was exceeded; the text names it.
     Limit(String),
 }
 

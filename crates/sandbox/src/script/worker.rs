@@ -1,4 +1,4 @@
-//! The worker: locks itself down, then answers one question after the other, each in an engine of its own.
+//! The worker: locks itself down, then evaluates one expression after another, each in an engine of its own.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -10,10 +10,10 @@ use crate::config::PATIENCE;
 use crate::frame::{self, PLAIN};
 use crate::lock;
 
-/// Largest question: inputs of a run are bounded long before.
+/// Maximum size of an expression with its names, in bytes; inputs of a run are limited to much less.
 pub(super) const QUESTION_BYTES: usize = 256 << 20;
 
-/// Does the worker's work until nobody asks any more.
+/// Runs the worker until its input ends.
 pub(crate) fn worker() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
@@ -25,7 +25,7 @@ fn serve() -> io::Result<()> {
     let (mut from, mut to) = (io::stdin().lock(), io::stdout().lock());
     let Some(setup) = frame::read(&mut from, &PLAIN, QUESTION_BYTES)? else { return Ok(()) };
     let setup: Setup = serde_json::from_slice(&setup)?;
-    // A question of any size must fit beside what the engine may hold.
+    // An expression of any size must fit in memory in addition to the engine's limit.
     let locked = lock::expressions(setup.memory_bytes);
     frame::write(&mut to, &PLAIN, locked.as_ref().err().map_or("", String::as_str).as_bytes())?;
     if locked.is_err() {
@@ -37,14 +37,14 @@ fn serve() -> io::Result<()> {
 fn answer_all(setup: &Setup, from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let within = Duration::from_millis(setup.timeout_ms);
     loop {
-        // Made while nobody waits.
+        // Created while no expression is waiting.
         let engine = Engine::new(setup).map_err(io::Error::other)?;
         let Some(question) = frame::read(&mut *from, &PLAIN, QUESTION_BYTES)? else { return Ok(()) };
-        // If the process that asked is gone, nobody kills this one: it ends itself.
+        // If the process that sent the expression is gone, nothing else kills this worker.
         lock::raw::end_after(within * PATIENCE * 2)?;
         let answer = match serde_json::from_slice::<Asked<'_>>(&question) {
             Ok(asked) => engine.evaluate(&asked, within),
-            Err(error) => Answer::Threw(format!("the question cannot be read: {error}")),
+            Err(error) => Answer::Threw(format!("cannot parse the expression: {error}")),
         };
         frame::write(&mut *to, &PLAIN, &answer.write())?;
         lock::raw::end_after(Duration::ZERO)?;

@@ -1,4 +1,4 @@
-//! Canaries: what an attack would find, reach, change or leave behind if it got out.
+//! Canaries: what an attack would find, reach, change or leave behind if it escaped.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{Run, WORKER, block, body, config, run_of, skip};
 
-/// A sandbox, and around it what nobody in it may touch.
+/// A sandbox, and canaries outside it that must not be touched.
 pub struct Guarded {
     pub sandbox: Sandbox,
     pub file: PathBuf,
@@ -34,18 +34,18 @@ pub struct Guarded {
     memory_bytes: u64,
 }
 
-/// What an attack must not learn from the file.
+/// Content of the file, which an attack must not learn.
 const IN_THE_FILE: &str = "canary-of-the-file-5Jq";
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Every way of keeping blocks apart that works here; each must hold alone.
+/// Every isolation that works on this machine; each must hold alone.
 pub async fn guarded(change: impl Fn(&mut SandboxConfig)) -> Vec<Guarded> {
     let mut all = Vec::new();
     for (name, isolation) in [("namespaces", Isolation::Best), ("Landlock", Isolation::Landlock)] {
         let mut config = config();
         config.isolation = isolation;
-        // Nobody else's processes have this limit: it marks ours, and whatever they start.
+        // No other process has this limit: it marks ours, and whatever they start.
         let unique = u64::from(std::process::id()) * 64 + NEXT.fetch_add(1, Ordering::Relaxed);
         config.python.memory_bytes += (unique & 0xffff) << 12;
         config.python.warm = 0;
@@ -54,7 +54,7 @@ pub async fn guarded(change: impl Fn(&mut SandboxConfig)) -> Vec<Guarded> {
         let sandbox = Sandbox::new(config);
         match sandbox.available().await.python {
             Ok(how) if how.contains(&format!("seccomp, {name}")) => {
-                // The first interpreter was started to find out, and waits.
+                // The first interpreter was started by the probe and is waiting.
                 super::run(&sandbox, &body("return {}")).await.expect("an ordinary block");
                 all.push(Guarded::around(sandbox, name, memory_bytes));
             }
@@ -70,7 +70,7 @@ impl Guarded {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("canary");
         fs::write(&file, IN_THE_FILE).expect("a canary");
-        // Anybody may read it who gets there.
+        // Readable by anyone who gets there.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("permissions");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("permissions");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -83,7 +83,7 @@ impl Guarded {
         Guarded { sandbox, file, port, socket, name, folder, listener, unix, memory_bytes }
     }
 
-    /// Runs an attack with the names of what it is after, and checks that it got nothing of it.
+    /// Runs an attack with the names of its targets, and checks that it reached none of them.
     pub async fn attack(&self, source: &str) -> Result<String, StepError> {
         let inputs = format!(
             "{{\"file\":{},\"port\":{},\"socket\":{}}}",
@@ -102,7 +102,7 @@ impl Guarded {
         outcome
     }
 
-    /// Nothing was read, reached, changed or left behind.
+    /// Checks that nothing was read, reached, changed or left behind.
     fn untouched(&self, said: &str, source: &str) {
         let name = self.name;
         assert!(!said.contains(IN_THE_FILE), "{name}: the file was read: {source}\n{said}");
@@ -118,7 +118,7 @@ impl Guarded {
         self.nobody_is_left(source);
     }
 
-    /// The next block is served, after whatever went before.
+    /// Checks that the next block is served, whatever ran before.
     pub async fn serves(&self) {
         let next = super::run(&self.sandbox, &body("return {'next': 1}")).await;
         assert_eq!(next.as_deref(), Ok("{\"next\":1}"), "{}", self.name);
@@ -135,12 +135,12 @@ impl Guarded {
     }
 }
 
-/// Waits until no process with this limit exists: they die when they are killed, not a moment later than the kernel needs.
+/// Waits until no process with this limit exists. A killed process ends as soon as the kernel gets to it.
 pub fn wait_for_none(memory_bytes: u64, what: &str) {
     let since = Instant::now();
     while let Some(id) = processes_with(memory_bytes).first().and_then(|id| Pid::from_raw(*id as i32)) {
         assert!(since.elapsed() < Duration::from_secs(5), "process {id:?} is left: {what}");
-        // It tells when it ends; one that is gone already needs no waiting.
+        // The descriptor reports the end of the process; one that has ended already needs no waiting.
         if let Ok(process) = pidfd_open(id, PidfdFlags::empty()) {
             let patience = Timespec { tv_sec: 1, tv_nsec: 0 };
             let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience));
@@ -148,7 +148,7 @@ pub fn wait_for_none(memory_bytes: u64, what: &str) {
     }
 }
 
-/// Processes whose address space is bounded by exactly this.
+/// Processes whose address space has exactly this limit.
 pub fn processes_with(memory_bytes: u64) -> Vec<u32> {
     let bound = memory_bytes.to_string();
     let ids = fs::read_dir("/proc").expect("/proc").flatten();
@@ -160,7 +160,7 @@ pub fn processes_with(memory_bytes: u64) -> Vec<u32> {
         .collect()
 }
 
-/// Runs every test of this file again as an ordinary user, if it runs as root now.
+/// Runs every test of this file again as an ordinary user, if the tests run as root.
 pub fn again_as_an_ordinary_user() {
     if !rustix::process::geteuid().is_root() {
         return;
@@ -183,7 +183,7 @@ pub fn again_as_an_ordinary_user() {
     }
 }
 
-/// A script that anybody may execute.
+/// A script that anyone may execute.
 pub fn executable(path: &std::path::Path, text: &str) {
     fs::write(path, text).expect("a script");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions");

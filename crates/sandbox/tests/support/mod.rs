@@ -1,4 +1,4 @@
-//! What the tests of the sandbox share: a sandbox on this crate's own worker, and a run that asks it.
+//! Common parts of the sandbox tests: a sandbox with this crate's own worker, and a run that answers its requests.
 #![allow(dead_code, unreachable_pub, clippy::print_stdout)]
 
 pub mod attack;
@@ -16,24 +16,24 @@ use flowloom_core::{RunId, Value};
 use flowloom_runtime::effects::{Code as _, Context, Deltas, Host, Reply};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 
-/// Where this crate's worker is, if not where it was built.
+/// Environment variable with the path of this crate's worker, if it is not where it was built.
 pub const WORKER: &str = "SANDBOX_TEST_WORKER";
 
-/// The settings of every test: this crate's worker, and the interpreters that a machine may have.
+/// The settings of every test: this crate's worker, and common interpreters.
 pub fn config() -> SandboxConfig {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // The system's own first: elsewhere it may be a script that looks for one, and takes its time.
+    // The system's own first: others may be wrapper scripts, which are slow.
     let mut interpreters = vec![PathBuf::from("/usr/bin/python3")];
     interpreters.extend(std::env::split_paths(&path).map(|folder| folder.join("python3")));
     interpreters.retain(|interpreter| interpreter.exists());
     let worker = std::env::var_os(WORKER).map_or_else(|| env!("CARGO_BIN_EXE_sandbox-worker").into(), PathBuf::from);
     let mut config = SandboxConfig::new(worker, interpreters);
-    // Ordinary expressions are not what is slow on a busy machine.
+    // Ordinary expressions must not time out on a busy machine.
     config.script.timeout = Duration::from_secs(2);
     config
 }
 
-/// Says that a test cannot run here; where every test must run, it fails.
+/// Reports that a test cannot run on this machine; fails where every test must run.
 pub fn skip(reason: &str) {
     println!("SKIP {reason}");
     assert!(std::env::var_os("FLOWLOOM_REQUIRE_SANDBOX").is_none(), "a required test cannot run here: {reason}");
@@ -45,7 +45,7 @@ impl Deltas for NoDeltas {
     fn push(&self, _path: &Path, _attempt: u32, _text: &str) {}
 }
 
-/// A run of `owner`.
+/// The context of a run of the user `owner`.
 pub fn run_of(owner: &str) -> Context {
     Context {
         run: RunId::new(0, [0; 10]),
@@ -59,7 +59,7 @@ pub fn run_of(owner: &str) -> Context {
     }
 }
 
-/// A value from JSON.
+/// Parses a value from JSON.
 pub fn value(text: &str) -> Value {
     json::parse_value(text).unwrap_or_else(|error| panic!("{text}: {}", error.message))
 }
@@ -70,12 +70,12 @@ pub fn expression(source: &str, names: &[(&str, Option<&str>)]) -> ScriptRequest
     ScriptRequest { source: source.into(), names: names.collect(), now_ms: 1_700_000_000_000, seed: 7 }
 }
 
-/// What an expression gives, as JSON; `undefined` if nothing.
+/// Evaluates an expression and returns its value as JSON, or `undefined`.
 pub async fn evaluate(sandbox: &Sandbox, source: &str) -> Result<String, StepError> {
     evaluate_with(sandbox, source, &[]).await
 }
 
-/// The same with names.
+/// Same as [`evaluate`], with names.
 pub async fn evaluate_with(
     sandbox: &Sandbox,
     source: &str,
@@ -85,12 +85,12 @@ pub async fn evaluate_with(
     Ok(value.map_or_else(|| "undefined".to_owned(), |value| json::write(&value)))
 }
 
-/// A run that answers: an echo of each HTTP request, and the model's answers in order. Notes what was asked.
+/// A run that answers: an echo of each HTTP request, and the model's answers in order. Records the requests.
 #[derive(Default)]
 pub struct Run {
     pub answers: Mutex<Vec<Result<String, StepError>>>,
     pub asked: Mutex<Vec<String>>,
-    /// Requests in flight at the same time, at most.
+    /// Current and maximum number of concurrent requests.
     pub together: Mutex<(usize, usize)>,
 }
 
@@ -119,7 +119,7 @@ impl Host for Run {
                 together.0 += 1;
                 together.1 = together.1.max(together.0);
             }
-            // Others may come in between.
+            // Let other requests interleave.
             tokio::task::yield_now().await;
             tokio::time::sleep(Duration::from_millis(5)).await;
             self.together.lock().expect("a lock").0 -= 1;
@@ -152,13 +152,13 @@ pub fn block(source: &str, inputs: &str) -> PythonRequest {
     }
 }
 
-/// Runs a block for `local`; what it returns as JSON.
+/// Runs a block for the user `local` and returns its result as JSON.
 pub async fn run(sandbox: &Sandbox, source: &str) -> Result<String, StepError> {
     let reply = sandbox.python(&block(source, "{}"), &Run::default(), &run_of("local")).await?;
     Ok(json::write(&reply.output))
 }
 
-/// A body of `execute`, indented; `import` and whatever else may stand in it.
+/// The body of `execute`, indented; it may contain `import` and anything else.
 pub fn body(lines: &str) -> String {
     let lines: String = lines.lines().map(|line| format!("    {line}\n")).collect();
     format!("async def execute(inputs, context):\n{lines}")

@@ -1,5 +1,6 @@
-//! The seam between the store and its databases: what is asked is written once, in SQL that both understand. Here are the
-//! statements' parameters and rows; how each database commits, migrates and fails is in the file of that database.
+//! Common interface of the two databases. Queries are written once, in SQL that both databases accept. This module
+//! holds statement parameters, rows and connections; how each database commits, migrates and fails is in its own
+//! module.
 
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
@@ -13,15 +14,15 @@ use crate::failure;
 use postgres::{Database, Postgres};
 use sqlite::Sqlite;
 
-/// Changes the database. Whatever its error is, the commit is undone, and others that shared it are done again.
+/// A change to the database. If it fails, the transaction is rolled back and the other jobs of the batch are run again.
 pub(crate) type Job = Box<dyn FnMut(&Connection) -> Result<(), Error> + Send>;
 
-/// Why something was not done.
+/// Error of a database operation.
 #[derive(Debug)]
 pub(crate) enum Error {
     Sqlite(rusqlite::Error),
     Postgres(tokio_postgres::Error),
-    /// The database did its part; what it said is refused.
+    /// The statement succeeded, but its result is not acceptable.
     Refused(StepError),
 }
 
@@ -44,12 +45,12 @@ impl From<StepError> for Error {
 }
 
 impl Error {
-    /// Whether the connection ended with it; a new one may do.
+    /// Whether the connection was lost; a new connection may succeed.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Error::Postgres(error) if postgres::is_lost(error))
     }
 
-    /// Whether the same is worth trying again.
+    /// Whether the same operation may succeed on a retry.
     fn is_passing(&self) -> bool {
         matches!(self, Error::Postgres(error) if postgres::is_passing(error))
     }
@@ -65,7 +66,7 @@ impl From<Error> for StepError {
     }
 }
 
-/// A value that a statement is given. Numbers have 64 bits in both databases.
+/// A statement parameter. Integers have 64 bits in both databases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Param<'a> {
     Text(Option<&'a str>),
@@ -137,25 +138,26 @@ impl ToSql for Param<'_> {
     }
 }
 
-/// The parameters of a statement: `$1` is the first. They appear in the statement in the order of their numbers.
+/// Builds the parameter list of a statement; the first is `$1`. Parameters must appear in the statement in the order of
+/// their numbers.
 macro_rules! params {
     ($($value:expr),* $(,)?) => { &[$($crate::db::Param::from($value)),*] };
 }
 pub(crate) use params;
 
-/// A type that columns of both databases can be read as.
+/// A type that can be read from a column of both databases.
 pub(crate) trait Column: FromSql + for<'a> tokio_postgres::types::FromSql<'a> {}
 
 impl<T: FromSql + for<'a> tokio_postgres::types::FromSql<'a>> Column for T {}
 
-/// A row of an answer.
+/// A row of a result.
 pub(crate) enum Row<'a> {
     Sqlite(&'a rusqlite::Row<'a>),
     Postgres(&'a tokio_postgres::Row),
 }
 
 impl Row<'_> {
-    /// The column with this number, from 0.
+    /// The value of a column, counted from 0.
     pub(crate) fn get<T: Column>(&self, column: usize) -> Result<T, Error> {
         match self {
             Row::Sqlite(row) => Ok(row.get(column)?),
@@ -163,21 +165,21 @@ impl Row<'_> {
         }
     }
 
-    /// A number that is never negative.
+    /// The value of an integer column that is never negative.
     pub(crate) fn count(&self, column: usize) -> Result<u64, Error> {
         Ok(self.get::<i64>(column)? as u64)
     }
 }
 
-/// One connection to a database.
+/// A connection to a database.
 pub(crate) enum Connection {
     Sqlite(Sqlite),
     Postgres(Box<Postgres>),
 }
 
 impl Connection {
-    /// Does something whose count of rows nobody asks for. On Postgres it is sent with what follows, and if it fails, what
-    /// follows does.
+    /// Executes a statement without reading the number of affected rows. On Postgres the statement is pipelined with
+    /// the following ones; if it fails, they fail too.
     pub(crate) fn put(&self, sql: &str, params: &[Param<'_>]) -> Result<(), Error> {
         match self {
             Connection::Sqlite(sqlite) => sqlite.execute(sql, params).map(drop),
@@ -185,7 +187,7 @@ impl Connection {
         }
     }
 
-    /// The number of rows that a statement changed.
+    /// Executes a statement and returns the number of affected rows.
     pub(crate) fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
         match self {
             Connection::Sqlite(sqlite) => sqlite.execute(sql, params),
@@ -193,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Changes what must be there; refused as `missing` if it is not.
+    /// Executes a statement that must affect a row; fails with `missing` otherwise.
     pub(crate) fn change(&self, sql: &str, params: &[Param<'_>], missing: StepError) -> Result<(), Error> {
         match self.execute(sql, params)? {
             0 => Err(missing.into()),
@@ -201,7 +203,7 @@ impl Connection {
         }
     }
 
-    /// Every row of an answer.
+    /// Reads every row of a query.
     pub(crate) fn query<T>(
         &self,
         sql: &str,
@@ -214,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// The first row of an answer, if there is one.
+    /// Reads the first row of a query, if there is one.
     pub(crate) fn first<T>(
         &self,
         sql: &str,
@@ -227,7 +229,8 @@ impl Connection {
         }
     }
 
-    /// The first row of an answer, kept from every other transaction until this one ends. In SQLite that is so anyway.
+    /// Reads the first row of a query and locks it until the transaction ends. SQLite transactions are exclusive
+    /// already.
     pub(crate) fn first_for_update<T>(
         &self,
         sql: &str,
@@ -240,7 +243,8 @@ impl Connection {
         }
     }
 
-    /// Lets one process at a time make changes of this sort, until it commits. In SQLite that is so anyway.
+    /// Serialises changes of one sort across processes until the transaction commits. SQLite transactions are exclusive
+    /// already.
     pub(crate) fn one_at_a_time(&self, sort: &str) -> Result<(), Error> {
         match self {
             Connection::Sqlite(_) => Ok(()),
@@ -250,8 +254,8 @@ impl Connection {
         }
     }
 
-    /// Waits for everyone who writes into these tables, and keeps others from it until it commits. In SQLite that is so
-    /// anyway.
+    /// Waits for all transactions that write to these tables and blocks new ones until this one commits. SQLite
+    /// transactions are exclusive already.
     pub(crate) fn alone_with(&self, tables: &str) -> Result<(), Error> {
         match self {
             Connection::Sqlite(_) => Ok(()),
@@ -261,7 +265,7 @@ impl Connection {
         }
     }
 
-    /// Which database this is, for people.
+    /// Name and version of the database, for people.
     pub(crate) fn describe(&self) -> Result<String, Error> {
         match self {
             Connection::Sqlite(_) => Ok(format!("SQLite {}", rusqlite::version())),
@@ -269,7 +273,7 @@ impl Connection {
         }
     }
 
-    /// How many bytes the database has.
+    /// Size of the database in bytes.
     pub(crate) fn bytes(&self) -> Result<u64, Error> {
         let sql = match self {
             Connection::Sqlite(_) => "select page_count * page_size from pragma_page_count, pragma_page_size",
@@ -278,7 +282,7 @@ impl Connection {
         Ok(self.first(sql, &[], |row| row.count(0))?.unwrap_or_default())
     }
 
-    /// Commits jobs together.
+    /// Runs jobs in one transaction.
     pub(crate) fn transact(&self, jobs: &mut [&mut Job]) -> Result<(), Error> {
         let all = || jobs.iter_mut().try_for_each(|job| job(self));
         match self {
@@ -287,7 +291,7 @@ impl Connection {
         }
     }
 
-    /// Commits a job without waiting for anybody; `None` if that cannot be.
+    /// Runs a job in a transaction without waiting for other writers; `None` if that is not possible.
     pub(crate) fn transact_at_once(&self, job: &mut Job) -> Option<Result<(), Error>> {
         match self {
             Connection::Sqlite(sqlite) => sqlite.transact_at_once(|| job(self)),
@@ -296,7 +300,7 @@ impl Connection {
     }
 }
 
-/// Where a database is, for all who open connections to it.
+/// Location of a database, used to open connections.
 #[derive(Clone)]
 pub(crate) enum Source {
     Sqlite(PathBuf),
@@ -304,7 +308,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// A connection to a database that was migrated.
+    /// Opens a connection to a migrated database.
     pub(crate) fn connect(&self) -> Result<Connection, Error> {
         match self {
             Source::Sqlite(file) => Sqlite::open(file).map(Connection::Sqlite),
@@ -312,7 +316,7 @@ impl Source {
         }
     }
 
-    /// How many connections read at a time.
+    /// Maximum number of concurrent read connections.
     pub(crate) fn readers(&self) -> usize {
         match self {
             Source::Sqlite(_) => 1,
@@ -320,7 +324,7 @@ impl Source {
         }
     }
 
-    /// Waits for an answer, wherever that may be done.
+    /// Runs blocking database work in a way that is allowed in the current context.
     pub(crate) fn wait<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         match self {
             Source::Sqlite(_) => work(),

@@ -1,4 +1,4 @@
-//! SQLite: opening and migrating its file, statements, commits and checkpoints.
+//! SQLite: opening and migrating the file, statements, commits and checkpoints.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use rusqlite::{CachedStatement, ErrorCode, params_from_iter};
 use super::{Error, Param, Row};
 use crate::Durability;
 
-/// Version of the schema; a database with a higher one is refused.
+/// Version of the schema; a database with a higher version is rejected.
 const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
-/// What brings a database from each version to the next.
+/// Scripts that migrate the schema from each version to the next.
 const MIGRATIONS: [&str; 7] = [
     include_str!("../schema.sql"),
     include_str!("../schema-2.sql"),
@@ -27,10 +27,11 @@ const MIGRATIONS: [&str; 7] = [
 /// How long a statement waits for another process that writes.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// Pages of log from which on a checkpoint makes commits wait, or steady writing would let it grow for ever: 64 MB.
+/// Size of the write-ahead log, in pages, above which a checkpoint blocks commits (64 MB). Otherwise steady writing
+/// would let the log grow without bound.
 const LOG_PAGES: i64 = 8192;
 
-/// A connection to a file.
+/// A connection to a database file.
 pub(crate) struct Sqlite(rusqlite::Connection);
 
 impl Sqlite {
@@ -41,7 +42,7 @@ impl Sqlite {
         Ok(Sqlite(connection))
     }
 
-    /// Makes commits of this connection survive what `durability` says.
+    /// Sets how durable commits of this connection are.
     pub(crate) fn endure(&self, durability: Durability) -> Result<(), Error> {
         let synchronous = match durability {
             Durability::Full => "FULL",
@@ -51,23 +52,24 @@ impl Sqlite {
         self.run(&format!("PRAGMA synchronous={synchronous}"))
     }
 
-    /// Leaves checkpoints to [`Sqlite::checkpoint`].
+    /// Turns off automatic checkpoints; [`Sqlite::checkpoint`] runs them instead.
     pub(crate) fn without_checkpoints(&self) -> Result<(), Error> {
         self.run("PRAGMA wal_autocheckpoint=0")
     }
 
-    /// Runs statements outside of a transaction.
+    /// Executes statements outside a transaction.
     pub(crate) fn run(&self, sql: &str) -> Result<(), Error> {
         Ok(self.0.execute_batch(sql)?)
     }
 
-    /// Brings an empty or older database to [`SCHEMA`].
+    /// Migrates an empty or older database to [`SCHEMA`]. Fails with `StoreNewer` if the database has a higher version.
     pub(crate) fn migrate(&self, file: &Path) -> Result<(), Error> {
         let version = || self.0.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
         let found = version()?;
         if found > SCHEMA {
             let message = format!(
-                "{} has schema {found}, and this program knows {SCHEMA}; use a newer flowloom, or another --data-dir",
+                "{} has schema version {found}, but this program supports at most {SCHEMA}; use a newer flowloom or \
+                 another --data-dir",
                 file.display()
             );
             return Err(StepError::new(Code::StoreNewer, message).into());
@@ -75,35 +77,39 @@ impl Sqlite {
         if found == SCHEMA {
             return Ok(());
         }
-        // An empty database holds nothing that a power loss could take, so making it need not wait for the disk.
+        // An empty database has nothing to lose in a power failure, so creating it need not wait for the disk.
         self.run("PRAGMA synchronous=OFF; PRAGMA journal_mode=WAL; BEGIN IMMEDIATE")?;
         let left = MIGRATIONS.iter().skip(usize::try_from(version()?).unwrap_or(0));
         left.copied().try_for_each(|migration| self.run(migration))?;
         self.run(&format!("PRAGMA user_version={SCHEMA}; COMMIT"))
     }
 
-    /// Writes a copy of the database, as it is now, into a new file.
+    /// Writes a copy of the current database to a new file.
     pub(crate) fn copy_to(&self, file: &Path) -> Result<(), Error> {
         self.0.execute("VACUUM INTO ?1", [file.to_string_lossy()])?;
         Ok(())
     }
 
-    /// Refuses a file that is no whole database of this program's.
+    /// Checks that the file is an intact Flowloom database with a known schema. Fails with `StoreCorrupt`.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let refused = |message: String| Err(StepError::new(Code::StoreCorrupt, message).into());
         let found: Result<String, _> = self.0.query_row("PRAGMA integrity_check", [], |row| row.get(0));
         match found.as_deref() {
             Ok("ok") => {}
             Ok(problem) => return refused(format!("the file is damaged: {problem}")),
-            Err(error) => return refused(format!("the file is no database: {error}")),
+            Err(error) => return refused(format!("the file is not a SQLite database: {error}")),
         }
         let version: i64 = self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if (1..=SCHEMA).contains(&version) { Ok(()) } else { refused(format!("its schema {version} is not known")) }
+        if (1..=SCHEMA).contains(&version) {
+            Ok(())
+        } else {
+            refused(format!("its schema version {version} is not supported"))
+        }
     }
 
     fn prepared(&self, sql: &str) -> Result<CachedStatement<'_>, Error> {
         let statement = self.0.prepare_cached(sql)?;
-        // SQLite numbers parameters as they come, whatever they are called.
+        // SQLite numbers parameters in order of appearance, whatever their names are.
         debug_assert!((1..=statement.parameter_count()).all(|n| {
             let name = statement.parameter_name(n);
             name == Some(&format!("${n}"))
@@ -141,30 +147,30 @@ impl Sqlite {
         rows.next()?.map(|row| read(&Row::Sqlite(row))).transpose()
     }
 
-    /// Moves the log into the database; `true` if it has grown so far that [`Sqlite::truncate`] is due. One that fails is
-    /// made up for by the next, or by whoever opens the database.
+    /// Moves the log into the database. Returns `true` if the log has grown so large that [`Sqlite::truncate`] is due.
+    /// A failure is ignored: the next checkpoint, or opening the database, makes up for it.
     pub(crate) fn checkpoint(&self) -> bool {
         let log = self.0.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
         log.is_ok_and(|pages| pages > LOG_PAGES)
     }
 
-    /// Moves all of the log into the database, while commits wait.
+    /// Moves the whole log into the database and truncates it; commits wait meanwhile.
     pub(crate) fn truncate(&self) {
         let _ = self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 
-    /// Commits what `work` does.
+    /// Runs `work` in a transaction.
     pub(crate) fn transact(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let committed = self.execute("BEGIN IMMEDIATE", &[]).and_then(|_| work());
         let committed = committed.and_then(|()| self.execute("COMMIT", &[]).map(drop));
         if committed.is_err() {
-            // There is none to undo if it was the beginning that failed.
+            // There is nothing to roll back if BEGIN failed.
             let _ = self.run("ROLLBACK");
         }
         committed
     }
 
-    /// The same; `None` if another process is committing.
+    /// Same as [`Sqlite::transact`]; `None` if another process holds the write lock.
     pub(crate) fn transact_at_once(&self, work: impl FnOnce() -> Result<(), Error>) -> Option<Result<(), Error>> {
         let _ = self.0.busy_timeout(Duration::ZERO);
         let committed = self.transact(work);

@@ -1,4 +1,4 @@
-//! Processes on one machine: each holds one lock file for as long as it lives.
+//! Liveness of processes on one machine: each holds a lock file as long as it lives.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
-/// The folder of the owners' locks.
+/// Folder of the workers' lock files.
 const OWNERS: &str = "owners";
 
-/// The lock of the server.
+/// Name of the server's lock.
 const SERVER: &str = "server";
 
 /// The lock files of a data folder.
@@ -26,12 +26,12 @@ impl Locks {
         Locks { own: file(&folder, name), folder, lock: Mutex::default() }
     }
 
-    /// Holds the process's own lock from now on.
+    /// Acquires this process's lock, unless it is held already.
     pub(crate) fn hold(&self) -> Result<(), StepError> {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if lock.is_none() {
             *lock = Some(self.make().map_err(|error| {
-                let message = format!("the lock in {} cannot be made: {error}", self.folder.display());
+                let message = format!("cannot create a lock file in {}: {error}", self.folder.display());
                 StepError::new(Code::StoreReadOnly, message)
             })?);
         }
@@ -51,7 +51,7 @@ impl Locks {
         let Ok(file) = File::open(&path) else { return false };
         match file.try_lock() {
             Ok(()) => {
-                // Its owner is gone; nobody will use the name again.
+                // Its worker is gone, and names are never reused.
                 let _ = std::fs::remove_file(&path);
                 false
             }
@@ -69,25 +69,25 @@ impl Drop for Locks {
     }
 }
 
-/// The one server of a data folder.
+/// Lock held by the only server of a data folder.
 pub struct Alone {
     _lock: File,
 }
 
 impl Alone {
-    /// Locks the folder for this process; `StoreLocked` if another has.
+    /// Locks the folder for this process. Fails with `StoreLocked` if another process holds the lock.
     pub(crate) fn with(folder: &Path) -> Result<Alone, StepError> {
         let path = file(folder, SERVER);
         let made = |error: std::io::Error| {
-            StepError::new(Code::StoreReadOnly, format!("the lock {} cannot be made: {error}", path.display()))
+            StepError::new(Code::StoreReadOnly, format!("cannot create the lock file {}: {error}", path.display()))
         };
         let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(made)?;
         match lock.try_lock() {
             Ok(()) => Ok(Alone { _lock: lock }),
             Err(TryLockError::WouldBlock) => {
                 let message = format!(
-                    "another server uses the data folder {}; give this one its own with --data-dir, or let both share a \
-                     Postgres",
+                    "another server uses the data folder {}; choose another folder with --data-dir, or let both \
+                    servers share a Postgres database",
                     folder.display()
                 );
                 Err(StepError::new(Code::StoreLocked, message))

@@ -1,4 +1,4 @@
-//! Which process owns a run. A run whose owner does not live any more belongs to nobody, however the owner ended.
+//! Which process drives a run. A run whose worker is no longer alive may be claimed, however the worker ended.
 
 mod leases;
 pub(crate) mod locks;
@@ -17,44 +17,44 @@ use leases::Leases;
 pub use locks::Alone;
 use locks::Locks;
 
-/// This process as an owner of runs.
+/// This process as a worker.
 pub(crate) struct Owner {
     name: String,
     proof: Proof,
     runs: Mutex<HashSet<RunId>>,
 }
 
-/// How processes know of each other that they live.
+/// How processes detect that others are alive.
 enum Proof {
     /// By locked files in the data folder.
     Locks(Locks),
-    /// By rows of a database that many machines share.
+    /// By rows of a database that several machines share.
     Leases(Leases),
 }
 
-/// Who lives, as far as that is known from the database.
+/// The living processes, as far as the database records them.
 pub(crate) enum Living {
-    /// Whoever holds the lock.
+    /// Not recorded: a process is alive if it holds its lock file.
     Locks,
-    /// These.
+    /// The names of the living processes.
     Named(HashSet<String>),
 }
 
 impl Owner {
-    /// An owner by a lock in the data folder.
+    /// A worker that proves with a lock file that it is alive.
     pub(crate) fn with_lock(folder: &Path) -> Owner {
         let name = new_name();
         let proof = Proof::Locks(Locks::new(folder, &name));
         Owner { name, proof, runs: Mutex::default() }
     }
 
-    /// An owner by a row of the database.
+    /// A worker that proves with a row of the database that it is alive.
     pub(crate) fn with_lease(database: &Database, process: Process) -> Owner {
         let name = process.name.clone();
         Owner { name, proof: Proof::Leases(Leases::new(database, process)), runs: Mutex::default() }
     }
 
-    /// Whether others may share the database.
+    /// Whether other processes may share the database.
     pub(crate) fn is_leased(&self) -> bool {
         matches!(self.proof, Proof::Leases(_))
     }
@@ -67,7 +67,8 @@ impl Owner {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a run for this process, proving first that it lives.
+    /// Registers a run with this process, after making sure that others see it as alive. Fails with `RunOwned` if this
+    /// process drives it already.
     pub(crate) fn take(&self, run: RunId) -> Result<(), StepError> {
         match &self.proof {
             Proof::Locks(locks) => locks.hold()?,
@@ -76,12 +77,12 @@ impl Owner {
         if self.runs().insert(run) { Ok(()) } else { Err(owned(run)) }
     }
 
-    /// Gives a run up; `false` if it was not held.
+    /// Unregisters a run; `false` if it was not registered.
     pub(crate) fn drop_run(&self, run: RunId) -> bool {
         self.runs().remove(&run)
     }
 
-    /// What is to be written when this process ends, if others would otherwise wait for its lease to run out.
+    /// The job to run when this process ends, if others would otherwise wait for its lease to expire.
     pub(crate) fn farewell(&self) -> Option<Job> {
         match &self.proof {
             Proof::Leases(leases) if leases.stop() => {
@@ -97,7 +98,7 @@ impl Owner {
         self.runs().contains(&run)
     }
 
-    /// Asks the database who lives.
+    /// Reads which processes are alive.
     pub(crate) fn living(&self, db: &Connection) -> Result<Living, Error> {
         match &self.proof {
             Proof::Locks(_) => Ok(Living::Locks),
@@ -105,7 +106,7 @@ impl Owner {
         }
     }
 
-    /// Whether the process called `name` lives.
+    /// Whether the process called `name` is alive.
     pub(crate) fn lives(&self, name: &str, living: &Living) -> bool {
         match (living, &self.proof) {
             _ if name == self.name => true,
@@ -115,8 +116,8 @@ impl Owner {
         }
     }
 
-    /// Whether the process called `name` lives and may drive `run`. Of itself a process knows better than the database,
-    /// which hears of a release a moment later.
+    /// Whether the process called `name` is alive and may drive `run`. For itself, a process uses its own list, because
+    /// the database learns of a release a moment later.
     pub(crate) fn drives(&self, name: &str, run: RunId, living: &Living) -> bool {
         if name == self.name { self.holds(run) } else { self.lives(name, living) }
     }
@@ -128,6 +129,6 @@ pub(crate) fn new_name() -> String {
 }
 
 pub(crate) fn owned(run: RunId) -> StepError {
-    let message = format!("the run {run} is being driven by another command; wait for it, or cancel it");
+    let message = format!("another process is already running {run}; wait until it ends, or cancel the run");
     StepError::new(Code::RunOwned, message)
 }

@@ -1,5 +1,5 @@
-//! What is kept of a block so that it is found: its words, its text, and the vector that stands for the text. Written in
-//! the transaction that changes the block; vectors follow when somebody has made them.
+//! Search index of blocks: their words, their text, and the embedding of the text. The index is written in the
+//! transaction that changes the block; embeddings are added later, when they have been computed.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use super::BROUGHT;
 use crate::db::{Connection, Error, Job, params};
 use crate::{DefinitionKey, Kind, Store};
 
-/// What is true of a card whose text has no vector of the model `$1`.
+/// SQL condition: the text of `card` has no embedding by the model `$1`.
 const LACKS: &str = "not exists (select 1 from embedding where embedding.model = $1 and embedding.hash = card.hash)";
 
-/// A text of blocks that has no vector yet.
+/// A text of blocks that has no embedding yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unembedded {
-    /// By which its vector is kept.
+    /// Hash of the text, the key of its embedding.
     pub hash: String,
     /// The text.
     pub text: String,
 }
 
 impl Store {
-    /// Texts of blocks without a vector of this model, `most` of them at most.
+    /// Texts of blocks without an embedding by this model, at most `most`.
     pub fn unembedded(&self, model: &str, most: usize) -> Result<Vec<Unembedded>, StepError> {
         let sql = format!(
             "select distinct card.hash, card.content from block_card card where {LACKS} order by card.hash limit $2"
@@ -34,15 +34,15 @@ impl Store {
         self.read_with(|db| db.query(&sql, params![model, most as u64], read))
     }
 
-    /// Whether a block that somebody has kept has no vector of this model.
+    /// Whether a stored block of a user has no embedding by this model.
     pub fn lacks_embedding(&self, model: &str) -> Result<bool, StepError> {
         let sql = format!("select card.hash from block_card card where {LACKS} and card.holder <> $2 limit 1");
         let found = self.read_with(|db| db.first(&sql, params![model, BROUGHT], |row| row.get::<String>(0)))?;
         Ok(found.is_some())
     }
 
-    /// Makes the blocks that the program brings, by id and content, found; those that an earlier one brought are not any
-    /// more. Writes nothing if they are the same.
+    /// Indexes the built-in blocks, given by id and content, and removes those of an earlier version of the program.
+    /// Writes nothing if they are unchanged.
     pub async fn bring_blocks(&self, blocks: Vec<(String, String)>) -> Result<(), StepError> {
         let entries: BTreeMap<String, Entry> =
             blocks.iter().map(|(id, content)| (id.clone(), Entry::of(id, content))).collect();
@@ -59,7 +59,8 @@ impl Store {
         self.writer.submit(Box::new(job)).await
     }
 
-    /// Keeps the vectors of texts by their hashes; those of blocks that are gone or changed meanwhile are left out.
+    /// Stores embeddings by the hash of their text. Embeddings of blocks that were deleted or changed meanwhile are
+    /// dropped.
     pub async fn keep_embeddings(&self, model: &str, vectors: Vec<(String, Vec<f32>)>) -> Result<(), StepError> {
         let model = model.to_owned();
         let vectors: Vec<(String, Vec<u8>)> =
@@ -72,7 +73,7 @@ impl Store {
     }
 }
 
-/// What the blocks are found by that the program brings, by id.
+/// Index entries of the built-in blocks, by id.
 fn brought(connection: &Connection) -> Result<BTreeMap<String, Entry>, Error> {
     let sql = "select id, name, purpose, tags, hash, content from block_card where holder = $1";
     let rows = connection.query(sql, params![BROUGHT], |row| {
@@ -93,7 +94,7 @@ fn keep_vector(connection: &Connection, model: &str, hash: &str, vector: &[u8]) 
     connection.put(sql, params![hash])
 }
 
-/// What a block is found by.
+/// Index entry of a block.
 #[derive(PartialEq)]
 struct Entry {
     name: String,
@@ -104,7 +105,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What cannot be read as a block is found by its id.
+    /// Builds the entry. A content that is not a valid block is indexed by its id.
     fn of(id: &str, content: &str) -> Entry {
         let card = parse_value(content).map(|block| Card::of(&block)).unwrap_or_default();
         let card = if card.name.is_empty() { Card { name: id.to_owned(), ..card } } else { card };
@@ -115,7 +116,7 @@ impl Entry {
     }
 }
 
-/// Keeps what a block is found by.
+/// Indexes a block.
 pub(crate) fn keep(connection: &Connection, key: &DefinitionKey, content: &str) -> Result<(), Error> {
     if key.kind != Kind::Block {
         return Ok(());
@@ -129,7 +130,7 @@ pub(crate) fn keep(connection: &Connection, key: &DefinitionKey, content: &str) 
     settle(connection, key, before)
 }
 
-/// Takes away what a block was found by.
+/// Removes a block from the index.
 pub(crate) fn forget(connection: &Connection, key: &DefinitionKey) -> Result<(), Error> {
     if key.kind != Kind::Block {
         return Ok(());
@@ -145,7 +146,7 @@ fn hash_of(connection: &Connection, key: &DefinitionKey) -> Result<Option<String
     connection.first(sql, params![&key.holder, &key.id], |row| row.get(0))
 }
 
-/// Takes away vectors of a text that no block has any more, and says that the holder's blocks have changed.
+/// Deletes embeddings of a text that no block has any more, and marks the user's blocks as changed.
 fn settle(connection: &Connection, key: &DefinitionKey, before: Option<String>) -> Result<(), Error> {
     if let Some(hash) = before {
         let sql = "delete from embedding where hash = $1 and not exists \
@@ -157,7 +158,7 @@ fn settle(connection: &Connection, key: &DefinitionKey, before: Option<String>) 
     connection.put(sql, params![&key.holder])
 }
 
-/// Keeps what blocks are found by that were there before anything could be found.
+/// Indexes blocks that were stored before the index existed.
 pub(crate) fn catch_up(connection: &Connection) -> Result<(), Error> {
     let sql = "select holder, id, content from definition where kind = $1 and not exists \
                (select 1 from block_card card where card.holder = definition.holder and card.id = definition.id)";

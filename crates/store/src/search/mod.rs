@@ -1,11 +1,11 @@
-//! Finding blocks: full text and vectors, each with its own order, fused by reciprocal rank. What is kept of a block for
-//! that is in `index`, the vectors in memory in `vectors`.
+//! Hybrid search for blocks: full text and vectors, each with its own ranking, combined by reciprocal rank fusion. The
+//! index is in `index`, the vectors in memory in `vectors`.
 //!
-//! Vectors are kept as plain bytes on both databases and compared in this process: ten thousand take two milliseconds to
-//! look through, with an exact result, on SQLite as on any Postgres. pgvector would have to be installed by whoever owns
-//! the database, and its index would only approximate.
+//! Both databases store vectors as plain bytes and this process compares them. Ten thousand vectors take two
+//! milliseconds, with an exact result, on SQLite as on any Postgres. pgvector would have to be installed by the owner
+//! of the database, and its index is approximate.
 //!
-//! Blocks that the program brings are found beside those that are kept, though they are no definitions of the store.
+//! Built-in blocks are found together with stored ones, although they are not definitions of the store.
 
 mod index;
 mod vectors;
@@ -24,48 +24,48 @@ pub(crate) use index::{catch_up, forget, keep};
 use vectors::Likeness;
 pub(crate) use vectors::Vectors;
 
-/// Whose the blocks are that the program brings. No user has a name with a control character.
+/// User name of the built-in blocks. No user has a name with a control character.
 pub const BROUGHT: &str = "\u{1}brought";
 
-/// Places of each order that count.
+/// Number of places of each ranking that count.
 const DEPTH: usize = 50;
-/// How slowly a place loses weight; the usual constant of reciprocal rank fusion.
+/// Constant of reciprocal rank fusion: the higher, the more slowly a place loses weight. 60 is the usual value.
 const FLAT: f64 = 60.0;
 
-/// What is looked for.
+/// A search for blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockQuery<'a> {
-    /// Whose blocks, besides those that everyone has and those that the program brings.
+    /// User whose blocks are searched, in addition to shared and built-in ones.
     pub holder: &'a str,
-    /// The words of it.
+    /// The words to search for.
     pub words: &'a str,
-    /// The vector of its text and the model that made it; without one, words alone decide.
+    /// Name of the embedding model and the embedding of the query; without them, only words count.
     pub vector: Option<(&'a str, &'a [f32])>,
-    /// Most blocks that are wanted.
+    /// Maximum number of results.
     pub limit: usize,
 }
 
-/// A block that was found.
+/// A search result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundBlock {
-    /// Whose it is; [`BROUGHT`] is the program's.
+    /// User that owns the block; [`BROUGHT`] for built-in blocks.
     pub holder: String,
-    /// Its id.
+    /// Id of the block.
     pub id: String,
-    /// What both orders give it together, by which the result is ordered.
+    /// Combined score of both rankings, by which results are ordered.
     pub score: f64,
-    /// What the full text gives it; `None` if it has none of the words, or others had more of them.
+    /// Full-text score; `None` if the block is not among the best matches of the words.
     pub words: Option<f64>,
-    /// Cosine of the angle between its vector and the query's; `None` if one of them has none.
+    /// Cosine similarity of the block's and the query's embeddings; `None` if one of them is missing.
     pub similarity: Option<f32>,
 }
 
-/// A block within one search: its holder and its id.
+/// Name of a block within one search: its user and its id.
 type Name = (String, String);
 
 impl Store {
-    /// The blocks that come nearest to a query: of a holder, then of everyone, then of the program; of those of one id the
-    /// first.
+    /// Searches for blocks of a user, shared blocks and built-in ones. Of several blocks with one id, the user's comes
+    /// before the shared one, and that before the built-in one.
     pub fn find_blocks(&self, query: BlockQuery<'_>) -> Result<Vec<FoundBlock>, StepError> {
         self.read_with(|db| {
             let likeness = query.vector.map(|(model, vector)| self.vectors.compare(db, query.holder, model, vector));
@@ -83,7 +83,7 @@ fn by_words(connection: &Connection, query: BlockQuery<'_>) -> Result<Vec<(Name,
         Connection::Sqlite(_) => (
             "select card.holder, card.id, -block_words.rank as score from block_words \
              join block_card card on card.number = block_words.rowid where block_words match $1",
-            // A word in quotes is nothing but a word.
+            // A quoted word has no special meaning.
             words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR "),
         ),
         Connection::Postgres(_) => (
@@ -92,8 +92,8 @@ fn by_words(connection: &Connection, query: BlockQuery<'_>) -> Result<Vec<(Name,
             words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" | "),
         ),
     };
-    // What the holder has another of is left out of the best only: asking that of every match would take longer than all
-    // the rest.
+    // Blocks that the user overrides are filtered out of the best matches only. Checking every match would take longer
+    // than all the rest.
     let sql = format!(
         "with best as ({matching} and (card.holder = $2 or card.holder = $3 or card.holder = $4) \
          order by score desc, card.holder, card.id limit 3 * $5) \
@@ -107,7 +107,7 @@ fn by_words(connection: &Connection, query: BlockQuery<'_>) -> Result<Vec<(Name,
     })
 }
 
-/// Joins two orders.
+/// Combines two rankings.
 fn fuse(words: &[(Name, f64)], likeness: Option<&Likeness>, limit: usize) -> Vec<FoundBlock> {
     let weight = |place: usize| 1.0 / (FLAT + 1.0 + place as f64);
     let mut all: BTreeMap<Name, FoundBlock> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Vectors of blocks, kept in memory for as long as nothing changes, and how near they are to another.
+//! Embeddings of blocks, cached in memory until a block changes, and their similarity to a query.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,34 +7,34 @@ use super::BROUGHT;
 use crate::db::{Connection, Error, params};
 use crate::definitions::SHARED;
 
-/// Tables in memory, at most; the one that was loaded first goes first.
+/// Maximum number of tables in memory; the one loaded first is removed first.
 const MOST: usize = 64;
-/// Sums kept side by side, so that the compiler makes vector instructions of them.
+/// Number of partial sums, so that the compiler emits vector instructions.
 const LANES: usize = 16;
 
-/// The vectors of some holders' blocks by some models.
+/// Embeddings of users' blocks, by user and model.
 #[derive(Default)]
 pub(crate) struct Vectors {
     tables: Mutex<Vec<Arc<Table>>>,
 }
 
-/// One holder's blocks by one model.
+/// Embeddings of one user's blocks by one model.
 struct Table {
     holder: String,
     model: String,
-    /// The state of the blocks that this is of.
+    /// Version of the user's blocks that the table was loaded at.
     version: u64,
     rows: Vec<(String, Vec<f32>)>,
     by_id: HashMap<String, usize>,
 }
 
-/// How near each block is to a query.
+/// Similarity of each block to a query.
 pub(crate) struct Likeness {
     tables: Vec<(Arc<Table>, Vec<f32>)>,
 }
 
 impl Vectors {
-    /// Compares a vector with those of a holder's blocks, of those that everyone has, and of those that the program brings.
+    /// Compares a vector with those of a user's blocks, of shared blocks and of built-in ones.
     pub(crate) fn compare(
         &self,
         connection: &Connection,
@@ -46,7 +46,7 @@ impl Vectors {
         let states = connection.query(sql, params![holder, SHARED, BROUGHT], |row| Ok((row.get(0)?, row.count(1)?)))?;
         let vector: Vec<f32> = unit(vector).collect();
         let mut states: Vec<(String, u64)> = states;
-        // Of those of one id the first counts.
+        // Of several blocks with one id, the first counts.
         states.sort_by_key(|(whose, _)| (whose != holder, whose == BROUGHT));
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for (holder, version) in states {
@@ -79,7 +79,7 @@ impl Vectors {
 }
 
 impl Table {
-    /// Reads every block of a holder. What changes meanwhile has a later version, and is read again.
+    /// Reads all blocks of a user. A change during the read has a later version, so the table is read again.
     fn load(connection: &Connection, holder: &str, model: &str, version: u64) -> Result<Table, Error> {
         let sql = "select card.id, embedding.vector from block_card card \
                    left join embedding on embedding.model = $1 and embedding.hash = card.hash \
@@ -94,13 +94,13 @@ impl Table {
 }
 
 impl Likeness {
-    /// How near a block is; `None` if it has no vector, or one that cannot be compared.
+    /// Similarity of a block; `None` if it has no embedding, or one that cannot be compared.
     pub(super) fn of(&self, holder: &str, id: &str) -> Option<f32> {
         let (table, near) = self.tables.iter().find(|(table, _)| table.holder == holder)?;
         near.get(*table.by_id.get(id)?).copied().filter(|near| near.is_finite())
     }
 
-    /// Those that are nearest, in their order.
+    /// The most similar blocks, most similar first.
     pub(super) fn nearest(&self, most: usize) -> Vec<super::Name> {
         let mut all: Vec<(f32, usize, usize)> = Vec::new();
         for (number, (_, near)) in self.tables.iter().enumerate() {
@@ -122,7 +122,7 @@ impl Likeness {
     }
 }
 
-/// The product of two vectors; not a number if they cannot be compared.
+/// Dot product of two vectors; NaN if their lengths differ or are zero.
 fn dot(left: &[f32], right: &[f32]) -> f32 {
     if left.len() != right.len() || left.is_empty() {
         return f32::NAN;
@@ -139,14 +139,14 @@ fn dot(left: &[f32], right: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// The vector of length one in the same direction: products of such are cosines.
+/// The vector of length one in the same direction. Dot products of such vectors are cosines.
 fn unit(vector: &[f32]) -> impl Iterator<Item = f32> {
     let length = dot(vector, vector).sqrt();
     let scale = if length.is_normal() { 1.0 / length } else { 0.0 };
     vector.iter().map(move |value| value * scale)
 }
 
-/// A vector as it is stored.
+/// A vector in its stored form.
 pub(super) fn to_bytes(vector: &[f32]) -> Vec<u8> {
     unit(vector).flat_map(f32::to_le_bytes).collect()
 }

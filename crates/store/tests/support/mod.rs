@@ -1,4 +1,4 @@
-//! Where a test has its stores, and what it writes into them.
+//! Databases for tests, and records to write to them.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -36,7 +36,7 @@ macro_rules! on_both {
     };
 }
 
-/// A database of one test, which any number of processes may open.
+/// The database of one test. Any number of processes may open it.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
     pub(crate) postgres: Option<test_postgres::Database>,
@@ -48,7 +48,7 @@ impl Place {
         Place { folder: tempfile::tempdir().expect("a folder"), postgres: None, lease: Duration::from_secs(60) }
     }
 
-    /// `None` where there is no Postgres.
+    /// `None` if no Postgres is available.
     pub(crate) fn postgres() -> Option<Place> {
         Some(Place { postgres: Some(test_postgres::Database::create()?), ..Place::sqlite() })
     }

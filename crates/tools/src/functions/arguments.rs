@@ -1,7 +1,7 @@
-//! The arguments of a call with their secrets still as names, so that each secret is written, and later taken out of
-//! messages, where its value is used.
+//! Arguments of a call in which secrets are still names, so that each secret is encoded, and later redacted, where its
+//! value is used.
 //!
-//! Where arguments come from is [`flowloom_core::args`]'s rule.
+//! [`flowloom_core::args`] defines where arguments come from.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ use flowloom_core::render;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 
-/// Digits after a mark: the number of the secret it stands for.
+/// Number of digits after a mark: the index of the secret.
 const DIGITS: usize = 6;
 
 /// Values in which marks stand for secrets.
@@ -22,14 +22,14 @@ pub(super) struct Marked {
 }
 
 impl Marked {
-    /// Marks that occur in none of `texts`.
+    /// Chooses a mark that occurs in none of `texts`.
     fn absent_from(texts: &[&str]) -> Marked {
         let free = |mark: &String| !texts.iter().any(|text| text.contains(mark.as_str()));
         let mark = (0u32..).map(|n| format!("FLOWLOOMSECRET{n}X")).find(free).unwrap_or_default();
         Marked { mark, names: Vec::new() }
     }
 
-    /// `text` with marks for its secrets.
+    /// `text` with marks in place of its secrets.
     fn add(&mut self, text: &Rich) -> String {
         let names = RefCell::new(&mut self.names);
         text.fill(|name| {
@@ -39,7 +39,7 @@ impl Marked {
         })
     }
 
-    /// Marked text with its secrets as names.
+    /// Converts marked text back to text with named secrets.
     fn restore(&self, text: &str) -> Rich {
         let mut rich = Rich::default();
         let mut parts = text.split(&self.mark);
@@ -62,7 +62,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// The arguments in `payload` of a function whose one required argument is `required`.
+    /// Reads the arguments in `payload` of a function whose only required argument is `required`.
     pub(super) fn read(payload: &Payload, required: &str) -> Args {
         let arguments = payload.arguments(required);
         let text = match &arguments {
@@ -72,7 +72,8 @@ impl Args {
         if !text.has_secrets() {
             return Args { map: arguments.names_only(), marked: Marked::absent_from(&[]) };
         }
-        // Also absent from the values as they are read, where an escape may spell what the text does not.
+        // The mark must also be absent from the parsed values, where an escape may produce text that the source does
+        // not contain.
         let read = render::json(&arguments.names_only().into());
         let mut marked = Marked::absent_from(&[&text.names_only(), &read]);
         let with_marks = Rich::from(marked.add(text).as_str());
@@ -87,7 +88,7 @@ impl Args {
         if self.marked.names.is_empty() { text.into() } else { self.marked.restore(text) }
     }
 
-    /// An argument as text: a string as it is, anything else as JSON. `None` if it is absent or null.
+    /// An argument as text: a string as it is, anything else as JSON. `None` if it is missing or null.
     pub(super) fn text(&self, name: &str) -> Option<Rich> {
         match self.map.get(name)? {
             Value::Null => None,
@@ -96,13 +97,13 @@ impl Args {
         }
     }
 
-    /// An argument that must be there.
+    /// A required argument. Fails with `ArgumentMissing`.
     pub(super) fn required(&self, function: &str, name: &str) -> Result<Rich, StepError> {
         self.text(name)
             .ok_or_else(|| StepError::new(Code::ArgumentMissing, format!("{function} needs the argument {name:?}")))
     }
 
-    /// An argument's value; strings in it may hold marks.
+    /// An argument's value; its strings may contain marks.
     pub(super) fn value(&self, name: &str) -> Option<&Value> {
         self.map.get(name).filter(|value| **value != Value::Null)
     }
@@ -118,7 +119,7 @@ impl Args {
     }
 }
 
-/// The whole payload as JSON text, its prompt's secrets as names.
+/// The whole payload as JSON text; secrets of its prompt stay names.
 pub(super) fn payload_json(payload: &Payload) -> Rich {
     let plain = payload.to_value();
     let Some(prompt) = payload.prompt.as_ref().filter(|prompt| prompt.has_secrets()) else {

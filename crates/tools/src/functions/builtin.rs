@@ -1,5 +1,5 @@
-//! The built-in functions `tool::…`: reading their arguments, doing the work with the client, the scraper or the files,
-//! and shaping the result.
+//! The built-in functions `tool::…`: they read their arguments, call the HTTP client, the scraper or the file system,
+//! and shape the result.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl Builtin {
         }
     }
 
-    /// The argument that a bare prompt is.
+    /// The argument that a prompt without other arguments stands for.
     fn main_argument(self) -> &'static str {
         match self {
             Builtin::WebFetch | Builtin::HttpRequest => "url",
@@ -80,7 +80,7 @@ impl Builtin {
             Builtin::WebFetch => registry.scraper.page(&main, Capture::Text, &context.key()).await.map(Value::from),
             Builtin::WebSearch => {
                 let Some(search) = &registry.search else {
-                    let message = "tool::web_search has nobody to ask; set a provider in [search] of the configuration";
+                    let message = "tool::web_search needs a search provider; set one in [search] of the configuration";
                     return Err(StepError::new(Code::FunctionFailed, message));
                 };
                 let count = args.value("count").and_then(Value::as_i64);
@@ -102,7 +102,7 @@ impl Builtin {
 
     async fn file(self, registry: &Registry, path: &Rich, content: Option<Rich>) -> Result<Value, StepError> {
         let files = registry.files.clone().ok_or_else(|| {
-            let message = format!("{} has no folder to work in; set files.root in the configuration", self.id());
+            let message = format!("{} needs a folder; set files.root in the configuration", self.id());
             StepError::new(Code::FileDenied, message)
         })?;
         let mut used = Used::new(registry.client.secrets());
@@ -110,7 +110,7 @@ impl Builtin {
         let content = content.map(|content| used.fill(&content, Writing::Plain)).transpose()?;
         let work = move || file_work(&files, &path, content.as_deref());
         let result = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-            Err(StepError::new(Code::FileFailed, format!("the file operation broke off: {error}")))
+            Err(StepError::new(Code::FileFailed, format!("the file operation was aborted: {error}")))
         });
         result.map_err(|error| StepError { message: used.redact(&error.message), ..error })
     }
@@ -132,7 +132,7 @@ fn method(args: &Args) -> String {
     if method.is_empty() { "GET".to_owned() } else { method }
 }
 
-/// The request that the arguments of `tool::http_request` describe.
+/// Builds the request that the arguments of `tool::http_request` describe.
 fn http_request(args: &Args, url: &Rich) -> Result<HttpRequest, StepError> {
     let invalid = |message: &str| StepError::new(Code::HttpRequestInvalid, message);
     let method = method(args);
@@ -146,7 +146,7 @@ fn http_request(args: &Args, url: &Rich) -> Result<HttpRequest, StepError> {
     let body = args.text("body").filter(|body| !body.pieces().is_empty());
     if let Some(body) = &body {
         if matches!(method.as_str(), "GET" | "HEAD") {
-            return Err(invalid(&format!("a {method} request has no body; use another method or leave body out")));
+            return Err(invalid(&format!("a {method} request cannot have a body; use another method or omit body")));
         }
         if !headers.iter().any(|(name, _)| name == "content-type") {
             let is_text = args.value("body").is_some_and(|value| value.as_str().is_some());
@@ -159,7 +159,7 @@ fn http_request(args: &Args, url: &Rich) -> Result<HttpRequest, StepError> {
     Ok(HttpRequest { method, url, headers, body })
 }
 
-/// The result of `tool::http_request`: status, headers (rows of one name joined) and body (read if it is JSON).
+/// The result of `tool::http_request`: status, headers (values of one name joined) and body (parsed if it is JSON).
 fn reply(received: Received) -> Value {
     let body = json_or_text(&received);
     let mut joined: BTreeMap<String, String> = BTreeMap::new();
@@ -170,7 +170,7 @@ fn reply(received: Received) -> Value {
     Value::map([("status", Value::from(i64::from(received.status))), ("headers", headers.into()), ("body", body)])
 }
 
-/// A reply's body: the value if it says it is JSON or is a JSON object or list, else the text.
+/// A response body: the value if its media type is JSON or it is a JSON object or list, otherwise the text.
 pub(super) fn json_or_text(received: &Received) -> Value {
     let text = received.text.trim();
     let media = received.media_type();

@@ -1,23 +1,23 @@
-//! Which agent may call which function: grants are prefixes of function ids.
+//! Which agent may call which function. A grant is a prefix of function ids.
 
 use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
-/// The grants of every agent.
+/// The grants of all agents.
 #[derive(Clone, Debug, Default)]
 pub struct Capabilities(BTreeMap<String, Vec<String>>);
 
 impl Capabilities {
-    /// Grants by agent: prefixes such as `tool::` or `tool::web_fetch`, and `*` for everything.
+    /// Grants by agent: prefixes such as `tool::` or `tool::web_fetch`, or `*` for all functions.
     pub fn new(grants: BTreeMap<String, Vec<String>>) -> Capabilities {
         Capabilities(grants)
     }
 
-    /// Whether `agent` may call `function`. An agent that nothing is known of may call nothing.
+    /// Checks whether `agent` may call `function`. An unknown agent may call nothing. Fails with `CapabilityDenied`.
     pub fn permit(&self, agent: &str, function: &str) -> Result<(), StepError> {
-        // An empty grant is a slip, not a grant of everything, although it is a prefix of all.
+        // An empty grant is a mistake and grants nothing, although it is a prefix of every id.
         let grants = |grant: &String| grant == "*" || (!grant.is_empty() && function.starts_with(grant.as_str()));
         if self.0.get(agent).is_some_and(|list| list.iter().any(grants)) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Functions that are HTTP endpoints of the configuration.
+//! Functions that are HTTP endpoints from the configuration.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use super::arguments::payload_json;
 use super::builtin::json_or_text;
 use crate::http::{HttpClient, Received};
 
-/// How much of an error reply is told.
+/// Maximum number of characters of an error response in a message.
 const EXCERPT: usize = 300;
 
-/// The longest wait, in seconds, that an endpoint can ask for.
+/// Longest wait, in seconds, that an endpoint can request.
 const LONGEST_WAIT: u64 = 3600;
 
-/// What an answer means that is no success.
+/// The error for a response whose status is not a success.
 pub(super) fn refusal(who: &str, received: &Received) -> StepError {
     let excerpt: String = received.text.trim().chars().take(EXCERPT).collect();
     let told = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
@@ -34,18 +34,18 @@ pub(super) fn refusal(who: &str, received: &Received) -> StepError {
     error
 }
 
-/// An endpoint that gets the payload as JSON and answers with the result.
+/// An endpoint that receives the payload as JSON and responds with the result.
 #[derive(Clone, Debug)]
 pub struct HttpFunction {
-    /// Where it is ([`crate::secrets::read_text`] reads secrets in configured text).
+    /// URL; [`crate::secrets::read_text`] parses secrets in configured text.
     pub url: Rich,
-    /// Upper-case method; `POST` is usual. `GET` and `HEAD` send no payload.
+    /// Method in upper case; `POST` is usual. `GET` and `HEAD` send no payload.
     pub method: String,
-    /// Header rows.
+    /// Headers.
     pub headers: Vec<(String, Rich)>,
-    /// What a crash during a call means; at most once if nothing is said.
+    /// Effect class; at most once if `None`.
     pub effect: Option<EffectClass>,
-    /// Time for the whole call, within the client's own limit.
+    /// Timeout of the whole call in milliseconds, within the client's own limit.
     pub timeout_ms: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
-//! The files that functions may read and write: those below one folder.
+//! Files that functions may read and write: those below one folder.
 //!
-//! A path is walked part by part from the open folder, and no part may be a symbolic link. So nothing that changes
-//! between a check and its use can lead out, because there is no check apart from the opening itself.
+//! A path is opened component by component, starting at the open folder, and no component may be a symbolic link. A
+//! change between a check and its use cannot lead out of the folder, because opening is the check.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,13 +15,13 @@ use flowloom_core::error::StepError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Largest file that is read or written.
+/// Maximum size of a file that is read or written, in bytes.
 const MAX_BYTES: usize = 10 << 20;
 
 /// Numbers the temporary files of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// A folder for files.
+/// The folder that contains the files.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     root: PathBuf,
@@ -32,11 +32,11 @@ impl Files {
         Files { root }
     }
 
-    /// The text of a file.
+    /// Reads a file as UTF-8 text. Fails with `FileDenied` outside the folder, and with `FileFailed` otherwise.
     pub(super) fn read(&self, path: &str) -> Result<String, StepError> {
         let (parents, name) = self.split(path)?;
         let folder = self.open_folder(path, &parents, false)?;
-        // Non-blocking: opening a pipe without a writer would wait for ever.
+        // Non-blocking, because opening a pipe without a writer would wait forever.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&folder, name, flags, Mode::empty()).map_err(|error| failed(path, error))?;
         let stat = rustix::fs::fstat(&file).map_err(|error| failed(path, error))?;
@@ -45,14 +45,15 @@ impl Files {
         }
         let mut bytes = Vec::new();
         let read = File::from(file).take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
-        read.map_err(|error| StepError::new(Code::FileFailed, format!("{path} cannot be read: {error}")))?;
+        read.map_err(|error| StepError::new(Code::FileFailed, format!("cannot read {path}: {error}")))?;
         if bytes.len() > MAX_BYTES {
             return Err(too_large(path));
         }
         String::from_utf8(bytes).map_err(|_| StepError::new(Code::FileFailed, format!("{path} is not UTF-8 text")))
     }
 
-    /// Puts `content` into a file, as a whole or not at all, and makes the folders on the way to it.
+    /// Writes `content` to a file atomically, creating missing folders. Returns the number of bytes. Fails like
+    /// [`Files::read`].
     pub(super) fn write(&self, path: &str, content: &str) -> Result<usize, StepError> {
         if content.len() > MAX_BYTES {
             return Err(too_large(path));
@@ -74,14 +75,14 @@ impl Files {
             .and_then(|()| rustix::fs::renameat(&folder, &draft, &folder, name).map_err(Into::into))
             .and_then(|()| rustix::fs::fsync(&folder).map_err(Into::into));
         result.map_err(|error| {
-            // Nothing more can be done about a draft that cannot be removed either.
+            // Nothing can be done about a temporary file that cannot be removed.
             let _ = rustix::fs::unlinkat(&folder, &draft, AtFlags::empty());
-            StepError::new(Code::FileFailed, format!("{path} cannot be written: {error}"))
+            StepError::new(Code::FileFailed, format!("cannot write {path}: {error}"))
         })?;
         Ok(content.len())
     }
 
-    /// The folders on the way and the last part of a path.
+    /// Splits a path into its folders and its last component.
     fn split<'a>(&self, path: &'a str) -> Result<(Vec<&'a OsStr>, &'a OsStr), StepError> {
         let outside = || {
             let message = format!("{path:?} is outside the folder of files.root, {}", self.root.display());
@@ -101,7 +102,7 @@ impl Files {
             }
         }
         let name = parts.pop().ok_or_else(|| {
-            StepError::new(Code::FileFailed, format!("{path:?} names no file in the folder of files.root"))
+            StepError::new(Code::FileFailed, format!("{path:?} is not a file name in the folder of files.root"))
         })?;
         Ok((parts, name))
     }
@@ -109,7 +110,7 @@ impl Files {
     fn open_folder(&self, path: &str, parents: &[&OsStr], create: bool) -> Result<OwnedFd, StepError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut folder = rustix::fs::open(&self.root, flags, Mode::empty()).map_err(|error| {
-            let message = format!("the folder of files.root, {}, cannot be opened: {error}", self.root.display());
+            let message = format!("cannot open the folder of files.root, {}: {error}", self.root.display());
             StepError::new(Code::FileFailed, message)
         })?;
         for part in parents {
@@ -124,7 +125,7 @@ impl Files {
             }
             folder = match next {
                 Ok(next) => next,
-                // Linux says "not a folder" of a link that was not followed.
+                // Linux reports "not a folder" for a link that was not followed.
                 Err(Errno::NOTDIR) if is_link(&folder, part) => return Err(failed(path, Errno::LOOP)),
                 Err(error) => return Err(failed(path, error)),
             };
@@ -148,14 +149,14 @@ fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
 fn failed(path: &str, error: Errno) -> StepError {
     match error {
         Errno::LOOP => {
-            let message = format!("{path} leads through a symbolic link, which is not followed");
+            let message = format!("{path} contains a symbolic link; symbolic links are not followed");
             StepError::new(Code::FileDenied, message)
         }
         Errno::NOENT => StepError::new(Code::FileFailed, format!("{path} does not exist")),
-        _ => StepError::new(Code::FileFailed, format!("{path} cannot be opened: {error}")),
+        _ => StepError::new(Code::FileFailed, format!("cannot open {path}: {error}")),
     }
 }
 
 fn too_large(path: &str) -> StepError {
-    StepError::new(Code::FileFailed, format!("{path}: a file may have at most {MAX_BYTES} bytes"))
+    StepError::new(Code::FileFailed, format!("{path} is too large; a file may have at most {MAX_BYTES} bytes"))
 }

@@ -1,7 +1,7 @@
-//! Functions by id (`ns::name`): the registry, and who may call what.
+//! Functions by id (`ns::name`): the registry, and which agent may call what.
 //!
-//! What the built-in functions do is in `builtin` and `files`, configured HTTP endpoints are in `endpoint`. Functions
-//! that need the engine itself (`agent::`, `memory::`, `workflow::`) are the interpreter's, or come in as native ones.
+//! Built-in functions are in `builtin` and `files`, configured HTTP endpoints in `endpoint`. Functions that need the
+//! engine itself (`agent::`, `memory::`, `workflow::`) are in the interpreter, or added as native functions.
 
 mod arguments;
 mod builtin;
@@ -32,23 +32,23 @@ use crate::scrape::PageScraper;
 use builtin::Builtin;
 use files::Files;
 
-/// A function written in Rust, or by the program around this crate.
+/// A function implemented in Rust, here or by the program that uses this crate.
 pub trait NativeFunction: Send + Sync {
-    /// What a crash during a call would mean.
+    /// Effect class of a call.
     fn class(&self) -> EffectClass {
         EffectClass::AtMostOnce
     }
 
-    /// Calls it.
+    /// Calls the function. `below` runs child effects of the calling step.
     fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value>;
 }
 
-/// A function that the configuration adds.
+/// A function added by the configuration.
 #[derive(Clone)]
 pub enum FunctionConfig {
     /// An HTTP endpoint.
     Http(HttpFunction),
-    /// Code.
+    /// Rust code.
     Native(Arc<dyn NativeFunction>),
 }
 
@@ -64,7 +64,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The built-in functions, sending with `client`; without a folder for files and without any agent's grants.
+    /// The built-in functions, with `client` for sending, no folder for files and no grants.
     pub fn new(client: Arc<HttpClient>) -> Registry {
         let scraper = PageScraper::new(client.clone());
         let capabilities = Capabilities::default();
@@ -72,43 +72,43 @@ impl Registry {
         Registry { client, scraper, files: None, search: None, configured, servers, capabilities }
     }
 
-    /// Lets the file functions work in the folder `root` (`files.root`).
+    /// Allows the file functions to use the folder `root` (`files.root`).
     pub fn with_files(mut self, root: impl Into<PathBuf>) -> Registry {
         self.files = Some(Files::new(root.into()));
         self
     }
 
-    /// Says who searches the web.
+    /// Sets the search engine for `tool::web_search`.
     pub fn with_search(mut self, search: WebSearch) -> Registry {
         self.search = Some(search);
         self
     }
 
-    /// Says what agents may call.
+    /// Sets the functions that agents may call.
     pub fn with_capabilities(mut self, capabilities: Capabilities) -> Registry {
         self.capabilities = capabilities;
         self
     }
 
-    /// Adds a function, in place of any other of that id, built-in ones included.
+    /// Adds a function, replacing any other with that id, including built-in ones.
     pub fn with_function(mut self, id: impl Into<String>, function: FunctionConfig) -> Registry {
         self.configured.insert(id.into(), function);
         self
     }
 
-    /// Adds the tools of an MCP server, as `NAME::tool`. A configured function of such a name goes before a tool.
+    /// Adds the tools of an MCP server as `NAME::tool`. A configured function with the same id takes precedence.
     pub fn with_server(mut self, server: Arc<McpServer>) -> Registry {
         self.servers.insert(server.name().to_owned(), server);
         self
     }
 
-    /// The server whose tool `function` is, and the tool's name.
+    /// The MCP server and the name of its tool that `function` refers to.
     fn tool<'a>(&self, function: &'a str) -> Option<(&McpServer, &'a str)> {
         let (server, tool) = function.split_once("::")?;
         Some((&**self.servers.get(server)?, tool))
     }
 
-    /// Every id that [`Functions::call`] knows without asking a server, in order.
+    /// All ids that can be called without asking an MCP server, sorted.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.configured.keys().map(String::as_str).collect();
         names.extend(Builtin::ALL.iter().map(|builtin| builtin.id()));
@@ -117,7 +117,7 @@ impl Registry {
         names
     }
 
-    /// Whether `function` is known.
+    /// Whether `function` can be called without asking an MCP server.
     pub fn knows(&self, function: &str) -> bool {
         self.configured.contains_key(function) || Builtin::of(function).is_some()
     }
@@ -125,7 +125,7 @@ impl Registry {
     fn unknown(&self, function: &str) -> StepError {
         let hint = match did_you_mean(function, self.names()) {
             Some(near) => format!("; did you mean {near}?"),
-            None => format!("; known are {}", self.names().join(", ")),
+            None => format!("; known functions: {}", self.names().join(", ")),
         };
         StepError::new(Code::FunctionUnknown, format!("there is no function {function}{hint}"))
     }

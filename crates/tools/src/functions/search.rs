@@ -1,4 +1,4 @@
-//! `tool::web_search`: asks the search engine that is configured, and gives what it found in one shape for all of them.
+//! `tool::web_search`: queries the configured search engine and converts its results to a common shape.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -11,29 +11,29 @@ use flowloom_core::value::Value;
 use super::endpoint::refusal;
 use crate::http::HttpClient;
 
-/// Results that are asked for if nobody says how many, and at most.
+/// Default and maximum number of results.
 const USUAL: i64 = 5;
 const MOST: i64 = 20;
 
-/// Who searches the web.
+/// A supported search engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchProvider {
-    /// Takes the query as JSON and answers with `organic`.
+    /// Serper: takes the query as JSON; results are in `organic`.
     Serper,
-    /// Answers with `web.results`.
+    /// Brave: results are in `web.results`.
     Brave,
-    /// Takes the query as JSON and answers with `results`.
+    /// Tavily: takes the query as JSON; results are in `results`.
     Tavily,
-    /// An instance of one's own that gives JSON.
+    /// A SearXNG instance with JSON output.
     Searxng,
 }
 
 impl SearchProvider {
-    /// Every provider.
+    /// All providers.
     pub const ALL: [SearchProvider; 4] =
         [SearchProvider::Serper, SearchProvider::Brave, SearchProvider::Tavily, SearchProvider::Searxng];
 
-    /// Its name in a configuration.
+    /// Name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             SearchProvider::Serper => "serper",
@@ -48,7 +48,7 @@ impl SearchProvider {
         SearchProvider::ALL.into_iter().find(|provider| provider.name() == name)
     }
 
-    /// Where it is; `None` for those of which everyone has their own.
+    /// URL of its API; `None` for providers that are self-hosted.
     pub fn address(self) -> Option<&'static str> {
         match self {
             SearchProvider::Serper => Some("https://google.serper.dev/search"),
@@ -58,7 +58,7 @@ impl SearchProvider {
         }
     }
 
-    /// The header that its key is sent in.
+    /// The header that contains its key.
     fn key(self, secret: &str) -> (String, Rich) {
         let (header, before) = match self {
             SearchProvider::Serper => ("x-api-key", ""),
@@ -70,7 +70,7 @@ impl SearchProvider {
         (header.to_owned(), value)
     }
 
-    /// Where in an answer the list of results is, and what the text of one is called.
+    /// Path to the list of results in a response, and the names of a result's link and text.
     fn shape(self) -> (&'static [&'static str], &'static str, &'static str) {
         match self {
             SearchProvider::Serper => (&["organic"], "link", "snippet"),
@@ -80,19 +80,19 @@ impl SearchProvider {
     }
 }
 
-/// The search engine of an installation.
+/// The configured search engine.
 #[derive(Clone, Debug)]
 pub struct WebSearch {
-    /// How it is asked.
+    /// The provider.
     pub provider: SearchProvider,
-    /// Where it is.
+    /// URL of its API.
     pub url: String,
-    /// The name of the secret that is its key, if it wants one.
+    /// Name of the secret with its key, if it needs one.
     pub key: Option<String>,
 }
 
 impl WebSearch {
-    /// `{query_used, results: [{title, url, snippet}], count}`.
+    /// Searches and returns `{query_used, results: [{title, url, snippet}], count}`. Fails with `FunctionFailed`.
     pub(super) async fn search(
         &self,
         client: &HttpClient,
@@ -107,10 +107,10 @@ impl WebSearch {
         }
         let answer = parse_value(&received.text).map_err(|error| self.unreadable(&error.message))?;
         let (way, link, text) = self.provider.shape();
-        // One that found nothing may leave the list out.
+        // Providers may omit the list if there are no results.
         let list = way.iter().try_fold(&answer, |at, name| at.get(name)).and_then(Value::as_list).unwrap_or_default();
         if answer.as_map().is_none() {
-            return Err(self.unreadable("it is no JSON object"));
+            return Err(self.unreadable("it is not a JSON object"));
         }
         let row = |found: &Value| {
             let field = |name: &str| Value::from(found.get(name).and_then(Value::as_str).unwrap_or_default().trim());
@@ -122,7 +122,7 @@ impl WebSearch {
     }
 
     fn unreadable(&self, why: &str) -> StepError {
-        let message = format!("the answer of the search provider {} cannot be read: {why}", self.provider.name());
+        let message = format!("cannot read the response of the search provider {}: {why}", self.provider.name());
         StepError::new(Code::FunctionFailed, message)
     }
 
@@ -131,7 +131,7 @@ impl WebSearch {
         headers.extend(self.key.iter().map(|key| self.provider.key(key)));
         let with = |pairs: &[(&str, &str)]| {
             let url = url::Url::parse_with_params(&self.url, pairs);
-            let invalid = |error| format!("the url of [search] cannot be read: {error}");
+            let invalid = |error| format!("the url of [search] is not valid: {error}");
             url.map(|url| url.to_string()).map_err(|error| StepError::new(Code::ConfigInvalid, invalid(error)))
         };
         let number = count.to_string();

@@ -1,4 +1,4 @@
-//! Reading a reply: time, size and ratio caps, decompression, and the bytes' way to text.
+//! Reads a response: limits of time, size and compression ratio, decompression, and conversion to text.
 
 use std::io::{self, Write};
 
@@ -13,13 +13,13 @@ use url::Url;
 use super::{HttpLimits, Received, failure};
 use crate::egress::shown;
 
-/// Bodies up to this size are not checked for their ratio: small ones are often repetitive.
+/// Size in bytes up to which the ratio is not checked: small bodies are often repetitive.
 const RATIO_FREE: usize = 1 << 20;
 
-/// How much of a page is searched for its own word on its encoding (HTML's rule).
+/// Number of bytes of a page that are searched for its declared encoding (HTML's rule).
 const META_BYTES: usize = 1024;
 
-/// Reads a reply to its end.
+/// Reads a response to its end. Fails with `ReplyTooLarge` or `HttpFailed`.
 pub(super) async fn read(mut response: Response, url: Url, limits: &HttpLimits) -> Result<Received, StepError> {
     check_headers(response.headers(), &url, limits)?;
     let mut sink = Sink::new(response.headers(), &url, limits)?;
@@ -55,14 +55,14 @@ fn check_headers(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<
     Ok(())
 }
 
-/// Takes a body piece by piece and stops at the caps.
+/// Collects a body piece by piece, within the limits.
 enum Sink {
     Plain(Capped),
     // Boxed: the decoder's tables are large.
     Gzip(Box<GzDecoder<Capped>>),
 }
 
-/// Bytes up to a cap.
+/// Bytes up to a limit.
 struct Capped {
     bytes: Vec<u8>,
     cap: usize,
@@ -70,7 +70,7 @@ struct Capped {
     ratio: usize,
 }
 
-/// Why bytes were refused; travels through the decoder's `io::Error`.
+/// The exceeded limit; passed through the decoder as an `io::Error`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Over {
     Size,
@@ -123,7 +123,7 @@ impl Sink {
             ["gzip" | "x-gzip"] => Ok(Sink::Gzip(Box::new(GzDecoder::new(capped)))),
             _ => {
                 let message = format!(
-                    "{} compressed its reply as {}, which was not asked for; only gzip is read",
+                    "{} compressed its response as {}, which was not requested; only gzip is supported",
                     shown(url),
                     codings.join(", ")
                 );
@@ -148,7 +148,7 @@ impl Sink {
     fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Sink::Plain(capped) => Ok(capped.bytes),
-            // Replies to HEAD, and 304, name a coding and have no body.
+            // Responses to HEAD, and 304, name a coding and have no body.
             Sink::Gzip(decoder) if decoder.get_ref().received == 0 => Ok(Vec::new()),
             Sink::Gzip(decoder) => Ok(decoder.finish()?.bytes),
         }
@@ -159,14 +159,15 @@ fn unreadable(error: &io::Error, url: &Url, limits: &HttpLimits) -> StepError {
     let over = error.get_ref().and_then(|inner| inner.downcast_ref::<Over>());
     match over {
         Some(Over::Size) => {
-            let message = format!("the reply of {} is larger than {} bytes", shown(url), limits.reply_bytes);
+            let message = format!("the response of {} is larger than {} bytes", shown(url), limits.reply_bytes);
             StepError::new(Code::ReplyTooLarge, message)
         }
         Some(Over::Ratio) => {
-            let message = format!("the reply of {} unpacks to more than {} times its size", shown(url), limits.ratio);
+            let message =
+                format!("the response of {} decompresses to more than {} times its size", shown(url), limits.ratio);
             StepError::new(Code::ReplyTooLarge, message)
         }
-        None => StepError::new(Code::HttpFailed, format!("the reply of {} is not valid gzip", shown(url))),
+        None => StepError::new(Code::HttpFailed, format!("the response of {} is not valid gzip", shown(url))),
     }
 }
 
@@ -175,15 +176,15 @@ pub(super) fn media_type(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The bytes as text: by their byte order mark, else as the header says, else as an HTML page itself says, else UTF-8.
-/// What does not fit becomes U+FFFD.
+/// Decodes the bytes: by their byte order mark, else the header, else the page's own declaration, else as UTF-8.
+/// Invalid bytes become U+FFFD.
 fn to_text(bytes: Vec<u8>, content_type: &str) -> String {
     let named = charset(content_type).or_else(|| {
         let is_html = matches!(media_type(content_type).as_str(), "" | "text/html" | "application/xhtml+xml");
         is_html.then(|| meta_charset(&bytes)).flatten()
     });
     if named.is_none_or(|encoding| encoding == UTF_8) && !bytes.starts_with(b"\xEF\xBB\xBF") {
-        // The usual case takes over the bytes instead of copying them.
+        // The usual case reuses the bytes instead of copying them.
         match String::from_utf8(bytes) {
             Ok(text) => return text,
             Err(error) => return UTF_8.decode(&error.into_bytes()).0.into_owned(),

@@ -1,4 +1,5 @@
-//! One request from the first hop to the last: secrets filled in, every hop vetted, redirects followed as `fetch` does.
+//! One request from the first hop to the last: secrets are filled in, every hop is checked, and redirects are followed
+//! as in `fetch`.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -13,14 +14,14 @@ use super::{HttpClient, HttpLimits, body, failure};
 use crate::egress::shown;
 use crate::secrets::{Used, Writing};
 
-/// A reply, read to its end; secrets are names again.
+/// A complete response; secrets are replaced by their names.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) status: u16,
-    /// Lower-case names.
+    /// Headers; the names are in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) text: String,
-    /// Where it finally came from.
+    /// URL of the last hop.
     pub(crate) url: String,
 }
 
@@ -29,13 +30,13 @@ impl Received {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// The media type without its parameters, in lower case; empty if none was given.
+    /// The media type without its parameters, in lower case; empty if there is none.
     pub(crate) fn media_type(&self) -> String {
         body::media_type(self.header("content-type").unwrap_or_default())
     }
 }
 
-/// What is sent at the present hop.
+/// The request of the current hop.
 struct Outgoing {
     method: Method,
     url: Url,
@@ -45,7 +46,9 @@ struct Outgoing {
 }
 
 impl HttpClient {
-    /// Sends a request and reads the reply, whatever its status. `key` goes with requests that change something.
+    /// Sends a request and reads the response, whatever its status. `key` is the idempotency key of requests that
+    /// change something. Fails with `EgressDenied`, `HttpFailed`, `HttpRequestInvalid`, `ReplyTooLarge` or
+    /// `SecretUnknown`.
     pub(crate) async fn exchange(&self, request: &HttpRequest, key: &str) -> Result<Received, StepError> {
         let mut used = Used::new(self.secrets());
         let limit = self.limits.total;
@@ -53,7 +56,7 @@ impl HttpClient {
             Ok(result) => result,
             Err(_) => {
                 let place = Url::parse(&request.url.names_only()).map(|url| shown(&url)).unwrap_or_default();
-                let message = format!("no complete reply from {place} within {}", failure::seconds(limit));
+                let message = format!("no complete response from {place} within {}", failure::seconds(limit));
                 Err(StepError::passing(Code::HttpFailed, message))
             }
         };
@@ -83,7 +86,7 @@ impl HttpClient {
     }
 }
 
-/// Where a reply redirects to, if it does.
+/// The target of a redirect, if the response is one.
 fn location(response: &Response) -> Option<String> {
     let redirects = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     let value = response.headers().get(LOCATION).filter(|_| redirects)?;
@@ -103,12 +106,13 @@ impl Outgoing {
         Ok(Outgoing { method, url, rows, body, body_is_private })
     }
 
-    /// Turns this hop into the one that a redirect asks for.
+    /// Changes this hop into the one that a redirect requests.
     fn follow(&mut self, status: StatusCode, location: &str) -> Result<(), StepError> {
         let from = shown(&self.url);
-        let mut next = self.url.join(location).map_err(|_| {
-            StepError::new(Code::HttpFailed, format!("{from} redirects to an address that cannot be read"))
-        })?;
+        let mut next = self
+            .url
+            .join(location)
+            .map_err(|_| StepError::new(Code::HttpFailed, format!("{from} redirects to an invalid URL")))?;
         next.set_fragment(None);
         let to_get = match status.as_u16() {
             301 | 302 => self.method == Method::POST,
@@ -122,7 +126,10 @@ impl Outgoing {
         }
         if next.origin() != self.url.origin() {
             if self.body.is_some() && self.body_is_private {
-                let message = format!("{from} redirects to {}, which the secret in the body is not for", shown(&next));
+                let message = format!(
+                    "{from} redirects to {}; the secret in the body is not sent to another origin",
+                    shown(&next)
+                );
                 return Err(StepError::new(Code::HttpFailed, message));
             }
             self.rows.drop_private();
@@ -142,14 +149,14 @@ fn method(name: &str) -> Result<Method, StepError> {
         "DELETE" => Ok(Method::DELETE),
         "OPTIONS" => Ok(Method::OPTIONS),
         _ => {
-            let message = format!("{name:?} is not a method; use one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+            let message = format!("{name:?} is not an HTTP method; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS");
             Err(StepError::new(Code::HttpRequestInvalid, message))
         }
     }
 }
 
-/// The address with its secrets. They may stand in the path and the query only: a secret in the host would be looked up,
-/// and so told, by name.
+/// The URL with its secrets filled in. They are allowed in the path and the query only: a secret in the host would be
+/// sent to the name server.
 fn fill_url(url: &Rich, used: &mut Used<'_>) -> Result<Url, StepError> {
     let invalid = |message: String| StepError::new(Code::HttpRequestInvalid, message);
     if let Some(name) = url.first_secret() {
@@ -160,7 +167,7 @@ fn fill_url(url: &Rich, used: &mut Used<'_>) -> Result<Url, StepError> {
         let past_host = before.split_once("://").is_some_and(|(_, rest)| rest.contains(['/', '?']));
         if !past_host {
             return Err(invalid(format!(
-                "the secret {name} stands in the host of the URL; use it after the host only"
+                "the secret {name} is in the host of the URL; secrets are allowed after the host only"
             )));
         }
     }
@@ -171,7 +178,7 @@ fn fill_url(url: &Rich, used: &mut Used<'_>) -> Result<Url, StepError> {
     Ok(parsed)
 }
 
-/// How a secret is written in a body of this type.
+/// How a secret is encoded in a body of this type.
 fn body_writing(content_type: &str) -> Writing {
     let media = body::media_type(content_type);
     if media == "application/x-www-form-urlencoded" {

@@ -1,4 +1,4 @@
-//! The words and codes of requests that did not get a reply. Messages name the host and port, never path, query or
+//! Messages and codes of requests without a complete response. Messages contain the host and port, never path, query or
 //! header values.
 
 use std::error::Error;
@@ -12,7 +12,7 @@ use url::Url;
 use super::HttpLimits;
 use crate::egress::{Unresolved, shown};
 
-/// The step's failure for an error of the connection.
+/// The step's error for an error of the connection.
 pub(super) fn words(error: &reqwest::Error, url: &Url, limits: &HttpLimits) -> StepError {
     let mut link: Option<&(dyn Error + 'static)> = Some(error);
     let mut last = String::new();
@@ -28,7 +28,7 @@ pub(super) fn words(error: &reqwest::Error, url: &Url, limits: &HttpLimits) -> S
         link = match cause.downcast_ref::<io::Error>() {
             Some(io) => {
                 kind = Some(io.kind());
-                // An `io::Error` gives its inner error's source as its own, and so hides the inner error.
+                // An `io::Error` returns its inner error's source as its own, and so hides the inner error.
                 io.get_ref().map(|inner| inner as &(dyn Error + 'static))
             }
             None => cause.source(),
@@ -40,13 +40,13 @@ pub(super) fn words(error: &reqwest::Error, url: &Url, limits: &HttpLimits) -> S
             format!("{place} did not accept a connection within {}", seconds(limits.connect))
         }
         Some(io::ErrorKind::ConnectionRefused) => format!("connection refused by {place}"),
-        Some(io::ErrorKind::ConnectionReset) => format!("{place} closed the connection before it had replied"),
+        Some(io::ErrorKind::ConnectionReset) => format!("{place} closed the connection before it responded"),
         Some(io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable) => {
-            format!("{place} cannot be reached from this machine")
+            format!("{place} is not reachable from this machine")
         }
-        _ if error.is_body() || error.is_decode() => format!("the reply of {place} broke off"),
+        _ if error.is_body() || error.is_decode() => format!("the response of {place} was cut off"),
         _ if error.is_connect() => format!("no connection to {place}: {last}"),
-        _ => format!("{place} gave no reply: {last}"),
+        _ => format!("{place} did not respond: {last}"),
     };
     StepError::passing(Code::HttpFailed, message)
 }
@@ -54,7 +54,7 @@ pub(super) fn words(error: &reqwest::Error, url: &Url, limits: &HttpLimits) -> S
 pub(super) fn headers_too_large(url: &Url, limits: &HttpLimits) -> StepError {
     let HttpLimits { headers, header_bytes, .. } = limits;
     let message =
-        format!("the reply of {} has more than {headers} headers or {header_bytes} bytes of them", shown(url));
+        format!("the response of {} has more than {headers} headers or {header_bytes} bytes of headers", shown(url));
     StepError::new(Code::ReplyTooLarge, message)
 }
 

@@ -1,4 +1,4 @@
-//! The header rows of a request: what may be sent, what is added, and what must not follow a redirect to another origin.
+//! Headers of a request: which may be sent, which are added, and which must not follow a redirect to another origin.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -9,14 +9,14 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use super::{HttpLimits, USER_AGENT};
 use crate::secrets::{Used, Writing};
 
-/// Parts of names of headers that hold a credential.
+/// Parts of the names of headers that contain a credential.
 const CREDENTIAL: [&str; 7] = ["auth", "cookie", "token", "key", "secret", "password", "session"];
 
-/// Headers that describe a body, and go when the body goes.
+/// Headers that describe a body, and are removed with it.
 const OF_BODY: [&str; 5] =
     ["content-type", "content-encoding", "content-language", "content-location", "idempotency-key"];
 
-/// One header row to send.
+/// One header to send.
 #[derive(Clone)]
 pub(super) struct Row {
     name: HeaderName,
@@ -24,15 +24,15 @@ pub(super) struct Row {
     private: bool,
 }
 
-/// The rows of a request, ready to send.
+/// The headers of a request, ready to send.
 pub(super) struct Rows(Vec<Row>);
 
 impl Rows {
-    /// Checks and fills the author's rows.
+    /// Checks the author's headers and fills in secrets. Fails with `HttpRequestInvalid` or `SecretUnknown`.
     pub(super) fn new(rows: &[(String, Rich)], used: &mut Used<'_>, limits: &HttpLimits) -> Result<Rows, StepError> {
         if rows.len() > limits.headers {
             return Err(invalid(format!(
-                "the request has {} headers; at most {} are sent",
+                "the request has {} headers; at most {} are allowed",
                 rows.len(),
                 limits.headers
             )));
@@ -46,15 +46,18 @@ impl Rows {
             out.push(Row { name: check_name(name)?, value: check_value(name, &text)?, private });
         }
         if bytes > limits.header_bytes {
-            return Err(invalid(format!("the headers take {bytes} bytes; at most {} are sent", limits.header_bytes)));
+            return Err(invalid(format!(
+                "the headers take {bytes} bytes; at most {} are allowed",
+                limits.header_bytes
+            )));
         }
         Ok(Rows(out))
     }
 
-    /// Adds the engine's own rows where the author gave none.
+    /// Adds the engine's own headers unless the author set them.
     pub(super) fn complete(&mut self, key: Option<&str>) {
         self.add_if_absent("user-agent", USER_AGENT);
-        // Others are refused when they come back, so nothing else is asked for.
+        // Other codings would be rejected in the response, so only gzip is requested.
         self.add_if_absent("accept-encoding", "gzip");
         if let Some(key) = key {
             self.add_if_absent("idempotency-key", key);
@@ -69,17 +72,17 @@ impl Rows {
         }
     }
 
-    /// The value of a row, if it is text.
+    /// The value of a header, if it is text.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|row| row.name == name).and_then(|row| row.value.to_str().ok())
     }
 
-    /// Takes out what must not be shown to another origin.
+    /// Removes headers that must not be sent to another origin.
     pub(super) fn drop_private(&mut self) {
         self.0.retain(|row| !row.private);
     }
 
-    /// Takes out what describes a body.
+    /// Removes headers that describe a body.
     pub(super) fn drop_body(&mut self) {
         self.0.retain(|row| !OF_BODY.contains(&row.name.as_str()));
     }
@@ -107,7 +110,7 @@ fn check_name(name: &str) -> Result<HeaderName, StepError> {
 
 fn check_value(name: &str, text: &str) -> Result<HeaderValue, StepError> {
     HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
-        let what = "holds a line break or another control character, which cannot be sent";
+        let what = "contains a line break or another control character, which is not allowed";
         invalid(format!("the value of header {name} {what}"))
     })
 }

@@ -1,7 +1,7 @@
-//! The HTTP client that everything here sends with.
+//! The HTTP client that this crate sends everything with.
 //!
-//! This file holds its parts and limits; a request's headers are made in `headers`, hops and redirects in `exchange`,
-//! reading a reply in `body`, and the words of a failure in `failure`. Which addresses are allowed: [`crate::egress`].
+//! This file defines the client and its limits. Request headers are in `headers`, hops and redirects in `exchange`,
+//! reading responses in `body`, and error messages in `failure`. Permitted addresses: [`crate::egress`].
 
 mod body;
 mod exchange;
@@ -22,27 +22,27 @@ use crate::secrets::Secrets;
 
 pub(crate) use exchange::Received;
 
-/// What is sent as `User-Agent` unless the author says otherwise.
+/// Default value of the `User-Agent` header.
 pub const USER_AGENT: &str = concat!("flowloom/", env!("CARGO_PKG_VERSION"));
 
-/// How long and how much.
+/// Timeouts and size limits.
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
-    /// Until a connection stands, TLS included.
+    /// Timeout for connecting, including TLS.
     pub connect: Duration,
-    /// Between two pieces of a reply's body.
+    /// Timeout between two pieces of a response body.
     pub idle: Duration,
-    /// For everything, redirects included.
+    /// Timeout of the whole request, including redirects.
     pub total: Duration,
-    /// Bytes of a reply's body, decompressed.
+    /// Maximum size of a response body, in decompressed bytes.
     pub reply_bytes: usize,
-    /// How many times larger than what was sent a decompressed body may be, once it is over 1 MiB.
+    /// Maximum ratio of a body's decompressed size to its compressed size, checked above 1 MiB.
     pub ratio: usize,
-    /// Header rows of a request or a reply.
+    /// Maximum number of headers of a request or a response.
     pub headers: usize,
-    /// Bytes of all header rows of a request or a reply.
+    /// Maximum number of bytes of all headers of a request or a response.
     pub header_bytes: usize,
-    /// Redirects followed.
+    /// Maximum number of redirects to follow.
     pub redirects: usize,
 }
 
@@ -61,7 +61,7 @@ impl Default for HttpLimits {
     }
 }
 
-/// The HTTP client behind the egress guard.
+/// The HTTP client, subject to the egress policy.
 pub struct HttpClient {
     policy: EgressPolicy,
     secrets: Arc<dyn Secrets>,
@@ -73,12 +73,12 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// A client that asks the operating system for addresses.
+    /// A client that uses the operating system's resolver.
     pub fn new(policy: EgressPolicy, secrets: Arc<dyn Secrets>, limits: HttpLimits) -> HttpClient {
         HttpClient::with_lookup(policy, secrets, limits, Arc::new(SystemLookup))
     }
 
-    /// A client that asks `lookup` for addresses.
+    /// A client that uses `lookup` as its resolver.
     pub fn with_lookup(
         policy: EgressPolicy,
         secrets: Arc<dyn Secrets>,
@@ -89,13 +89,13 @@ impl HttpClient {
         HttpClient { policy, secrets, limits, lookup, public, allowed }
     }
 
-    /// Where the values of secrets come from.
+    /// The source of secret values.
     pub(crate) fn secrets(&self) -> &dyn Secrets {
         &*self.secrets
     }
 
-    /// The connections for a route. Two pools, so that a connection made under `egress.allow` never serves another
-    /// host and port.
+    /// The client for a route. There are two connection pools, so that a connection made under `egress.allow` never
+    /// serves another host and port.
     fn client(&self, route: Route) -> Result<&reqwest::Client, StepError> {
         let slot = match route {
             Route::Public => &self.public,
@@ -104,28 +104,29 @@ impl HttpClient {
         let built = slot.get_or_init(|| {
             self.builder(route)
                 .build()
-                // A machine without certificates can still speak plain http.
+                // A machine without certificates can still use plain HTTP.
                 .or_else(|_| self.builder(route).tls_certs_only([]).build())
                 .map_err(|error| error.to_string())
         });
-        built.as_ref().map_err(|why| StepError::new(Code::HttpFailed, format!("no HTTP client could be set up: {why}")))
+        built.as_ref().map_err(|why| StepError::new(Code::HttpFailed, format!("cannot create the HTTP client: {why}")))
     }
 
-    /// A client for one address that was vetted, for what speaks a protocol of its own over HTTP. It follows no redirects.
+    /// A client for one permitted URL, for protocols on top of HTTP. It follows no redirects. Fails with
+    /// `EgressDenied`.
     pub(crate) fn guarded(&self, url: &Url) -> Result<reqwest::Client, StepError> {
         Ok(self.client(self.policy.vet(url)?)?.clone())
     }
 
     fn builder(&self, route: Route) -> reqwest::ClientBuilder {
         reqwest::Client::builder()
-            // A proxy of the environment would dial for us, past the guard.
+            // A proxy from the environment would connect on our behalf and bypass the policy.
             .no_proxy()
-            // Another crate of the build may switch these on; our own decoder has the caps.
+            // Another crate of the build may enable these features; our own decoder applies the limits.
             .no_gzip()
             .no_brotli()
             .no_deflate()
             .no_zstd()
-            // Followed by hand, because every hop is vetted.
+            // Followed by our code, because every hop is checked.
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
             .retry(reqwest::retry::never())

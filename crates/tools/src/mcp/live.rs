@@ -1,4 +1,4 @@
-//! A connection to an MCP server: the handshake, the list of its tools, and calls.
+//! A connection to an MCP server: handshake, list of tools, and calls.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 
 use super::process::{Pipes, Process};
 
-/// Tools that a server may have, over all pages.
+/// Maximum number of tools of a server, over all pages.
 const MAX_TOOLS: usize = 10_000;
 
-/// A server that has said which tools it has.
+/// A connected server whose tools are known.
 pub(super) struct Live {
     service: RunningService<RoleClient, ClientConfig>,
-    /// Its process, if it is one of this machine.
+    /// Its process, if it runs on this machine.
     process: Option<Arc<Process>>,
     pub(super) tools: Vec<ToolDeclaration>,
 }
 
 impl Live {
-    /// Shakes hands with a process and asks for its tools; else what is wrong.
+    /// Performs the handshake with a process and lists its tools. An error describes what is wrong.
     pub(super) async fn connect(process: Arc<Process>, pipes: Pipes) -> Result<Live, String> {
         let live = match rmcp::serve_client(us(), pipes).await {
             Ok(service) => Live::listed(service, Some(process.clone())).await,
@@ -40,7 +40,7 @@ impl Live {
         live.map_err(|why| format!("{why}{}", process.last_words()))
     }
 
-    /// The same with a server at an address.
+    /// Connects to a server at a URL.
     pub(super) async fn reach(
         client: reqwest::Client,
         at: StreamableHttpClientTransportConfig,
@@ -50,7 +50,7 @@ impl Live {
         let transport = || StreamableHttpClientTransport::with_client(client.clone(), at.clone());
         let service = match rmcp::service::serve_client_with_lifecycle(us(), transport(), either).await {
             Ok(service) => Ok(service),
-            // Servers from before answer what they do not know in many ways.
+            // Older servers respond to unknown requests in many ways.
             Err(_) => rmcp::serve_client(us(), transport()).await.map_err(|error| told(&error)),
         };
         Live::listed(service?, None).await
@@ -77,21 +77,21 @@ impl Live {
         Ok(Live { service, process, tools })
     }
 
-    /// Whether the server has not gone yet, as far as is known.
+    /// Whether the server is still running, as far as is known.
     pub(super) fn is_up(&self) -> bool {
         !self.process.as_ref().is_some_and(|process| process.is_killed())
             && !self.service.is_closed()
             && !self.service.is_transport_closed()
     }
 
-    /// Calls a tool; when the future is dropped, the server is told.
+    /// Calls a tool. Dropping the future cancels the call on the server.
     pub(super) async fn call(&self, tool: &str, arguments: Map) -> Result<CallToolResult, StepError> {
         let arguments = serde_json::from_str(&render::json(&arguments.into())).unwrap_or_default();
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let failed = |message: String| StepError::new(Code::McpFailed, message);
         match self.service.peer().call_tool_once(request).await {
             Ok(CallToolResponse::Complete(result)) => Ok(result),
-            Ok(_) => Err(failed("it asks for more than arguments, which is not possible here".to_owned())),
+            Ok(_) => Err(failed("the tool requests further input, which is not supported".to_owned())),
             Err(ServiceError::McpError(error)) => {
                 Err(StepError::new(Code::FunctionFailed, format!("{} ({})", error.message, error.code.0)))
             }
@@ -110,7 +110,7 @@ fn us() -> ClientConfig {
     ClientConfig::new(ClientCapabilities::default(), us)
 }
 
-/// An error with what is behind it, where the guard's own words are.
+/// The text of an error and its causes, which contain the egress policy's message.
 fn told(error: &dyn Error) -> String {
     let (mut text, mut behind) = (error.to_string(), error.source());
     while let Some(cause) = behind {
@@ -120,7 +120,7 @@ fn told(error: &dyn Error) -> String {
         }
         behind = cause.source();
     }
-    // Before that stands the name of a type.
+    // It is preceded by a type name.
     text.split_once("] error: ").map_or(text.clone(), |(_, rest)| rest.to_owned())
 }
 

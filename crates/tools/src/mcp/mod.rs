@@ -1,7 +1,8 @@
 //! MCP servers as functions: the tool `add` of the server `calc` is the function `calc::add`.
 //!
-//! A server is a program that the configuration names, or an address (`remote`). A program is started at its first use, once for all calls, and again
-//! after it died (`live`, `process`). What its results become is in `result`. What a server says is data.
+//! A server is a configured program, or a URL (`remote`). A program is started on first use, once for all calls, and
+//! again after it died (`live`, `process`). `result` converts results to values. Whatever a server sends is data, never
+//! an instruction.
 
 mod live;
 mod process;
@@ -27,33 +28,33 @@ use live::Live;
 use process::Process;
 pub use remote::Remote;
 
-/// A server as it is configured.
+/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct McpConfig {
     /// The program.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Its whole environment.
+    /// The program's complete environment.
     pub env: Vec<(String, Rich)>,
-    /// The folder it runs in.
+    /// Working folder of the program.
     pub folder: PathBuf,
-    /// Where it is, if it is no program of this machine; what stands above says nothing then.
+    /// URL of a server that is not a program on this machine; the fields above are ignored then.
     pub remote: Option<Remote>,
-    /// Prefixes of the names of its tools that may be used; `None` allows all.
+    /// Prefixes of the names of tools that may be used; `None` allows all.
     pub tools: Option<Vec<String>>,
-    /// What a crash during a call means.
+    /// Effect class of its tools.
     pub effect: EffectClass,
-    /// The same for single tools.
+    /// Effect classes of single tools.
     pub effects: BTreeMap<String, EffectClass>,
-    /// Until it has said which tools it has.
+    /// Timeout until the server has listed its tools.
     pub start_timeout: Duration,
-    /// For one call.
+    /// Timeout of one call.
     pub call_timeout: Duration,
 }
 
 impl McpConfig {
-    /// A server without further settings.
+    /// A program without further settings.
     pub fn new(command: impl Into<String>) -> McpConfig {
         McpConfig {
             command: command.into(),
@@ -69,7 +70,7 @@ impl McpConfig {
         }
     }
 
-    /// A server at an address, without further settings.
+    /// A server at a URL, without further settings.
     pub fn at(remote: Remote) -> McpConfig {
         McpConfig { remote: Some(remote), ..McpConfig::new(String::new()) }
     }
@@ -85,43 +86,44 @@ pub struct McpServer {
     name: String,
     config: McpConfig,
     secrets: Arc<dyn Secrets>,
-    /// Whoever starts it holds this, so that it is started once.
+    /// Locked while the server is being started, so that it is started once.
     live: tokio::sync::Mutex<Option<Arc<Live>>>,
-    /// The newest process, also while it is being started.
+    /// The newest process, including one that is being started.
     process: Mutex<Option<Arc<Process>>>,
 }
 
 impl McpServer {
-    /// A server that nothing has used yet.
+    /// A server that is not started yet.
     pub fn new(name: impl Into<String>, config: McpConfig, secrets: Arc<dyn Secrets>) -> McpServer {
         let live = tokio::sync::Mutex::new(None);
         McpServer { name: name.into(), config, secrets, live, process: Mutex::new(None) }
     }
 
-    /// Its name: what stands before `::` in the names of its functions.
+    /// Name of the server: the part before `::` in the ids of its functions.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The tools that may be used, as it declares them; starts it if need be.
+    /// The tools that may be used, as the server declares them. Starts the server if necessary. Fails with `McpFailed`.
     pub async fn tools(&self) -> Result<Vec<ToolDeclaration>, StepError> {
         let live = self.live().await?;
         Ok(live.tools.iter().filter(|tool| self.config.allows(&tool.name)).cloned().collect())
     }
 
-    /// Ends its process, if it has one.
+    /// Stops its process, if it has one.
     pub fn stop(&self) {
         if let Some(process) = self.process.lock().unwrap_or_else(PoisonError::into_inner).take() {
             process.kill();
         }
     }
 
-    /// What a crash during a call of `tool` means.
+    /// Effect class of `tool`.
     pub fn class(&self, tool: &str) -> EffectClass {
         self.config.effects.get(tool).copied().unwrap_or(self.config.effect)
     }
 
-    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    /// Calls a tool. Dropping the future cancels the call on the server. Fails with `FunctionUnknown`, `McpFailed`, or
+    /// the tool's own `FunctionFailed`.
     pub async fn call(&self, tool: &str, payload: &Payload) -> Result<Value, StepError> {
         let live = self.live().await?;
         let declared = live.tools.iter().find(|known| known.name == tool && self.config.allows(tool));
@@ -135,7 +137,7 @@ impl McpServer {
         });
         let tell = |error: StepError| StepError {
             message: used.redact(&format!("{}::{tool}: {}", self.name, error.message)),
-            // A call that may have acted is not sent again by itself.
+            // A call that may have taken effect is not retried automatically.
             retry: if self.class(tool) == EffectClass::AtLeastOnce { error.retry } else { Default::default() },
             ..error
         };
@@ -148,15 +150,15 @@ impl McpServer {
         let name = &self.name;
         let hint = match did_you_mean(tool, names.iter().copied()) {
             Some(near) => format!("did you mean {name}::{near}?"),
-            None => format!("it has {}", names.join(", ")),
+            None => format!("its tools are {}", names.join(", ")),
         };
         let is_there = live.tools.iter().any(|known| known.name == tool);
-        let problem = if is_there { "is not among the tools that may be used" } else { "does not exist" };
+        let problem = if is_there { "is not in the configured list of tools" } else { "does not exist" };
         let message = format!("the tool {tool} of the MCP server {name} {problem}; {hint}");
         StepError::new(Code::FunctionUnknown, message)
     }
 
-    /// The running server: as it is, or started, or reached.
+    /// The running server; it is started or connected if necessary.
     async fn live(&self) -> Result<Arc<Live>, StepError> {
         let mut slot = self.live.lock().await;
         if let Some(live) = slot.as_ref().filter(|live| live.is_up()) {
@@ -202,12 +204,12 @@ impl Drop for McpServer {
     }
 }
 
-/// The arguments of a call. A bare prompt is the first argument that the tool requires.
+/// The arguments of a call. A prompt without other arguments becomes the first argument that the tool requires.
 fn arguments(payload: &Payload, tool: &ToolDeclaration, used: &mut Used<'_>) -> Result<Map, StepError> {
     let required = tool.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
     let arguments = payload.arguments(required.first().and_then(Value::as_str).unwrap_or("input"));
     if let Arguments::Object(text) | Arguments::Single(_, text) = &arguments {
-        // Fails for a secret that is not set, and notes the others.
+        // Fails for a secret that is not set, and records the others.
         used.fill(text, Writing::Plain)?;
     }
     Ok(arguments.fill(|name| used.value(name).unwrap_or_default().to_owned()))

@@ -1,4 +1,5 @@
-//! The process of an MCP server: a clean environment, a process group of its own, and the end of what it complains.
+//! The process of an MCP server: it has a clean environment and its own process group, and the end of its stderr is
+//! kept.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,25 +11,26 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::McpConfig;
 
-/// How much of the end of stderr is kept.
+/// Number of bytes of stderr to keep.
 const KEPT: usize = 4096;
 
-/// How much of it is told.
+/// Maximum number of characters of stderr in a message.
 const TOLD: usize = 300;
 
-/// A process and everything that it started.
+/// A process and everything it started.
 ///
-/// It is never waited for while it is in here: until it is reaped its id cannot become someone else's group.
+/// It is not waited for while this value exists: until it is reaped, its id cannot become that of another process
+/// group.
 pub(super) struct Process {
     child: Mutex<Option<Child>>,
     complaints: Arc<Mutex<Vec<u8>>>,
 }
 
-/// Its standard output and input.
+/// Standard output and input of the process.
 pub(super) type Pipes = (ChildStdout, ChildStdin);
 
 impl Process {
-    /// Starts the program; else what is wrong.
+    /// Starts the program. An error describes what is wrong.
     pub(super) fn start(config: &McpConfig, env: &[(String, String)]) -> Result<(Process, Pipes), String> {
         let mut command = Command::new(program(config));
         command.args(&config.args).env_clear();
@@ -37,10 +39,9 @@ impl Process {
             command.current_dir(&config.folder);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C in a terminal is for the program, which then ends its servers.
+        // Ctrl-C in a terminal reaches only Flowloom, which then stops its servers.
         command.process_group(0).kill_on_drop(true);
-        let mut child =
-            command.spawn().map_err(|error| format!("{} cannot be started: {error}", command_line(config)))?;
+        let mut child = command.spawn().map_err(|error| format!("cannot start {}: {error}", command_line(config)))?;
         let (Some(stdout), Some(stdin), Some(stderr)) = (child.stdout.take(), child.stdin.take(), child.stderr.take())
         else {
             return Err("its pipes are missing".to_owned());
@@ -50,11 +51,11 @@ impl Process {
         Ok((Process { child: Mutex::new(Some(child)), complaints }, (stdout, stdin)))
     }
 
-    /// Kills it with everything that it started.
+    /// Kills the process and everything it started.
     pub(super) fn kill(&self) {
         let Some(child) = lock(&self.child).take() else { return };
         if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
-            // A group that is gone already is what is wanted.
+            // The group may be gone already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -64,7 +65,7 @@ impl Process {
         lock(&self.child).is_none()
     }
 
-    /// The last line that it complained, as the end of a sentence; empty if there is none.
+    /// The last line on stderr, as the end of a message; empty if there is none.
     pub(super) fn last_words(&self) -> String {
         let kept = lock(&self.complaints);
         let text = String::from_utf8_lossy(&kept);
@@ -79,7 +80,7 @@ impl Drop for Process {
     }
 }
 
-/// A program that is named with a folder is meant from the folder of the configuration.
+/// A program with a folder in its name is relative to the folder of the configuration.
 fn program(config: &McpConfig) -> std::path::PathBuf {
     let is_path = config.command.contains('/');
     if is_path { config.folder.join(&config.command) } else { Path::new(&config.command).to_owned() }

@@ -1,4 +1,4 @@
-//! An MCP server at an address: reached through the egress guard, with headers whose secrets are filled in here.
+//! An MCP server at a URL, called through the egress policy, with headers whose secrets are filled in here.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,14 +16,14 @@ use super::live::Live;
 use crate::http::HttpClient;
 use crate::secrets::{Used, Writing};
 
-/// Where a server is.
+/// URL and headers of a server.
 #[derive(Clone)]
 pub struct Remote {
-    /// Its address.
+    /// URL of the server.
     pub url: String,
-    /// What is sent with every request.
+    /// Headers of every request.
     pub headers: Vec<(String, Rich)>,
-    /// What sends it.
+    /// Client to send with.
     pub client: Arc<HttpClient>,
 }
 
@@ -34,13 +34,13 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// Reaches the server. Redirects are not followed: what goes to this address is for nobody else.
+    /// Connects to the server. Redirects are not followed, because the headers are meant for this URL only.
     pub(super) async fn live(&self, used: &mut Used<'_>, limit: Duration) -> Result<Live, StepError> {
         let failed = |message: String| StepError::passing(Code::McpFailed, message);
-        let url = Url::parse(&self.url).map_err(|_| failed(format!("{} is no address", self.url)))?;
+        let url = Url::parse(&self.url).map_err(|_| failed(format!("{} is not a URL", self.url)))?;
         let client = self.client.guarded(&url)?;
         let header = |(name, value): &(String, Rich)| {
-            let unfit = || failed(format!("the header {name} cannot be sent"));
+            let unfit = || failed(format!("the header {name} has an invalid name or value"));
             let mut value = HeaderValue::from_str(&used.fill(value, Writing::Plain)?).map_err(|_| unfit())?;
             value.set_sensitive(true);
             Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| unfit())?, value))

@@ -1,4 +1,4 @@
-//! What an MCP tool gave back as a value: structured content as it is, else its text.
+//! Converts the result of an MCP tool to a value: its structured content, or else its text.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -6,26 +6,25 @@ use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-/// The value of a result; a result that says it is an error is one. `redact` takes secrets out of text.
+/// The value of a result; fails if the result is marked as an error. `redact` removes secrets from text.
 pub(super) fn value(result: CallToolResult, redact: impl Fn(String) -> String) -> Result<Value, StepError> {
     let text = || redact(result.content.iter().map(shown).collect::<Vec<_>>().join("\n"));
     if result.is_error == Some(true) {
         let text = text();
-        let message = if text.is_empty() { "it failed without saying why".to_owned() } else { text };
+        let message = if text.is_empty() { "it failed without a message".to_owned() } else { text };
         return Err(StepError::new(Code::FunctionFailed, message));
     }
     match &result.structured_content {
         Some(structured) => {
             let json = redact(structured.to_string());
-            parse_value(&json).map_err(|error| {
-                StepError::new(Code::McpFailed, format!("its result cannot be read: {}", error.message))
-            })
+            parse_value(&json)
+                .map_err(|error| StepError::new(Code::McpFailed, format!("cannot read its result: {}", error.message)))
         }
         None => Ok(text().into()),
     }
 }
 
-/// A piece of content as text. What no text can show is only named.
+/// A content block as text. Blocks without text are only named.
 fn shown(content: &ContentBlock) -> String {
     match content {
         ContentBlock::Text(text) => text.text.clone(),

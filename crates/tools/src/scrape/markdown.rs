@@ -1,4 +1,4 @@
-//! From a page's HTML to Markdown: the article if there is one, else the whole body, else its bare text.
+//! Converts a page from HTML to Markdown: the article if there is one, else the whole body, else its bare text.
 
 use dom_smoothie::{Config, Readability};
 use flowloom_core::code::Code;
@@ -9,33 +9,34 @@ use tokio::sync::oneshot;
 use super::shape::Shape;
 use super::table;
 
-/// Stack of the thread that parses: the converter recurses, and a page within the allowed depth must never overflow it.
-/// Only the part that is used takes memory.
+/// Stack size of the parsing thread, in bytes. The converter is recursive, and a page within the depth limit must never
+/// overflow the stack. Only the used part takes memory.
 const STACK: usize = 64 << 20;
 
-/// An article with less text than this is taken for a wrong guess.
+/// Minimum length of an article's text, in characters; a shorter one is considered a wrong guess.
 const SHORTEST_ARTICLE: usize = 140;
 
-/// The scoring of articles is slower than linear in places; larger pages are converted whole.
+/// Maximum number of elements for article detection, which is slower than linear in places. Larger pages are converted
+/// whole.
 const MOST_ELEMENTS: usize = 50_000;
 
-/// What carries no text for a reader.
+/// Elements without text for a reader.
 const SKIPPED: [&str; 9] = ["head", "title", "script", "style", "noscript", "template", "svg", "iframe", "object"];
 
-/// The Markdown of a page, made off the async threads.
+/// Converts a page on a thread of its own. Fails with `ScrapeFailed`.
 pub(super) async fn of(html: String, url: String) -> Result<String, StepError> {
     let (send, receive) = oneshot::channel();
     let failed = |why: String| StepError::new(Code::ScrapeFailed, format!("the page could not be converted: {why}"));
     std::thread::Builder::new()
         .name("page".to_owned())
         .stack_size(STACK)
-        // A page is bounded in size and shape, so the thread ends soon even when nobody waits for it any more.
+        // A page is limited in size and shape, so the thread ends soon even if the caller is gone.
         .spawn(move || send.send(convert(&html, &url)))
         .map_err(|error| failed(error.to_string()))?;
-    receive.await.map_err(|_| failed("its HTML is broken beyond what the parser takes".to_owned()))
+    receive.await.map_err(|_| failed("the parser failed on its HTML".to_owned()))
 }
 
-/// The Markdown of a page.
+/// Converts a page.
 pub(super) fn convert(html: &str, url: &str) -> String {
     let shape = Shape::of(html);
     if shape.is_excessive() {
@@ -44,10 +45,10 @@ pub(super) fn convert(html: &str, url: &str) -> String {
     article(html, url).unwrap_or_else(|| whole(html))
 }
 
-/// The whole body as Markdown.
+/// Converts the whole body.
 fn whole(html: &str) -> String {
-    // Parsed twice on purpose: the converter's own tree searches all siblings for each piece that a broken table pushes
-    // out in front of it. This tree does not, and what it writes out has no such pieces left.
+    // Parsed twice on purpose. The converter's own tree searches all siblings for each element that a broken table
+    // moves out of it. This tree does not, and its output has no such elements.
     let mended = scraper::Html::parse_document(html).root_element().inner_html();
     converter().convert(&mended).unwrap_or_default().replace('\0', "").trim().to_owned()
 }
@@ -65,7 +66,7 @@ fn article(html: &str, url: &str) -> Option<String> {
     }
     let body = converter().convert(&article.content).ok()?.replace('\0', "");
     let (title, body) = (article.title.trim(), body.trim());
-    // The title is taken out of an article's text when it repeats the page's; a reader needs it.
+    // The title is removed from an article's text if it repeats the page's, but a reader needs it.
     let has_title = body.lines().next().is_some_and(|line| line.contains(title));
     Some(if title.is_empty() || has_title { body.to_owned() } else { format!("# {title}\n\n{body}") })
 }

@@ -1,7 +1,7 @@
-//! Web pages: fetching one, turning it into Markdown, and CSS selectors.
+//! Web pages: fetching, conversion to Markdown, and CSS selectors.
 //!
-//! A page is read as it was served: no script runs, nothing it refers to is loaded, and a refresh that it asks for is
-//! ignored. Whether a page is safe to parse is judged in `shape`, the way to Markdown is in `markdown` and `table`.
+//! A page is read as it is served: no scripts run, nothing it refers to is loaded, and a requested refresh is ignored.
+//! `shape` checks whether a page is safe to parse; `markdown` and `table` convert it.
 
 mod markdown;
 mod shape;
@@ -18,7 +18,7 @@ use flowloom_runtime::effects::{Context, Reply, Scraper};
 
 use crate::http::{HttpClient, Received};
 
-/// Media types besides `text/*` whose body is text worth reading.
+/// Media types other than `text/*` whose body is text.
 const TEXT_TYPES: [&str; 6] = [
     "application/json",
     "application/xml",
@@ -28,7 +28,7 @@ const TEXT_TYPES: [&str; 6] = [
     "application/x-ndjson",
 ];
 
-/// Reads web pages through the guarded client.
+/// Reads web pages through the HTTP client.
 pub struct PageScraper {
     client: Arc<HttpClient>,
 }
@@ -39,7 +39,7 @@ impl PageScraper {
         PageScraper { client }
     }
 
-    /// Reads the page at an address in which secrets may stand.
+    /// Reads a page. Its URL may contain secrets. Fails with `ScrapeFailed`, or with the errors of the HTTP client.
     pub(crate) async fn page(&self, url: &Rich, capture: Capture, key: &str) -> Result<String, StepError> {
         if url.pieces().is_empty() {
             return Err(StepError::new(Code::ScrapeFailed, "URL is required for web scraping"));
@@ -73,7 +73,7 @@ fn nothing(why: &str) -> String {
     format!("URL could not be scraped and no content was found ({why}).")
 }
 
-/// What a reply holds, in the form that was asked for.
+/// The content of a response in the requested form.
 async fn read(received: Received, capture: Capture) -> Result<String, StepError> {
     let media = received.media_type();
     let is_html = match media.as_str() {

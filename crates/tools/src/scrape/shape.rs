@@ -1,8 +1,8 @@
-//! How deep and how large a page's tree would become, judged from its tags in one linear pass before anything builds it;
-//! and the page's bare text, for pages that are too deep to build.
+//! Estimates the depth and size of a page's tree from its tags, in one linear pass before the tree is built, and
+//! extracts the bare text of pages that are too deep to build.
 //!
-//! The pass uses the parser's own tokenizer, so that no trick of quoting hides a tag from it. Where the real tree
-//! depends on more than tags it counts high: a page that is wrongly called excessive still gives its text.
+//! The pass uses the parser's own tokenizer, so that no trick of quoting hides a tag. Where the real tree depends on
+//! more than tags, the estimate is high: a page that is wrongly considered excessive still returns its text.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,17 +12,17 @@ use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;
 use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 
-/// Deepest nesting that is parsed. Browsers stop at 512; pages written by people stay under 50.
+/// Maximum nesting that is parsed. Browsers stop at 512; pages written by people stay below 50.
 const MAX_DEPTH: usize = 256;
 
-/// Most nodes that are built. A misplaced formatting tag is repeated in every later block, so that a small page can
-/// become a tree of any size.
+/// Maximum number of nodes that are built. A misplaced formatting tag is repeated in every later block, so that a small
+/// page can become a tree of any size.
 const MAX_NODES: usize = 1_000_000;
 
-/// Most bytes that may be added by indenting: each level of lists and quotes indents every line in it again.
+/// Maximum number of bytes added by indentation: each level of lists and quotes indents every line in it again.
 const MAX_INDENT: usize = 8 << 20;
 
-/// Deepest nesting of `code`, each level of which may triple the marks around it.
+/// Maximum nesting of `code`; each level may triple the marks around it.
 const MAX_CODE: usize = 2;
 
 /// Elements that indent the lines in them.
@@ -31,11 +31,11 @@ const INDENTING: [&str; 6] = ["ul", "ol", "menu", "dir", "blockquote", "dl"];
 /// Bytes of one indentation.
 const INDENT: usize = 4;
 
-/// Bytes between two looks at the clock.
+/// Number of bytes between two checks of the clock.
 const PIECE: usize = 4096;
 
-/// The tokenizer compares each attribute of a tag with all before it, so that one tag can take hours; no honest page
-/// takes this long.
+/// Time limit of the pass. The tokenizer compares each attribute of a tag with all previous ones, so that one tag can
+/// take hours; no ordinary page takes this long.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 5000 } else { 1000 });
 
 /// Elements that never nest in themselves or close implicitly: leaving them open makes nothing deeper.
@@ -49,7 +49,7 @@ const FLAT: [&str; 36] = [
 const FORMATTING: [&str; 14] =
     ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
 
-/// Elements whose content is not read as tags, except inside those of `CONTEXT`.
+/// Elements whose content is not parsed as tags, except inside those of `CONTEXT`.
 const RAW: [(&str, RawKind); 7] = [
     ("script", RawKind::ScriptData),
     ("style", RawKind::Rawtext),
@@ -60,10 +60,10 @@ const RAW: [(&str, RawKind); 7] = [
     ("noframes", RawKind::Rawtext),
 ];
 
-/// Elements inside which the parser reads the content of `RAW` as tags; once one was seen, so does this pass.
+/// Elements inside which the parser reads the content of `RAW` as tags. Once one has appeared, this pass does the same.
 const CONTEXT: [&str; 5] = ["svg", "math", "select", "frameset", "template"];
 
-/// Drawing elements of SVG, whose `/>` closes them as long as nothing else stands between them and their `svg`.
+/// Drawing elements of SVG. Their `/>` closes them as long as nothing else is between them and their `svg`.
 const DRAWING: [&str; 22] = [
     "path",
     "g",
@@ -92,10 +92,10 @@ const DRAWING: [&str; 22] = [
 /// Elements without text for a reader.
 const SILENT: [&str; 6] = ["script", "style", "title", "noscript", "template", "iframe"];
 
-/// Elements inside a line of text; all others end it.
+/// Elements within a line of text; all others end the line.
 const INLINE: [&str; 8] = ["span", "sub", "sup", "abbr", "cite", "mark", "label", "q"];
 
-/// What one pass over a page's tags tells.
+/// Result of the pass.
 #[derive(Default)]
 pub(super) struct Shape {
     depth: usize,
@@ -114,7 +114,7 @@ impl Shape {
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE.min(rest.len())));
             queue.push_back(StrTendril::from_slice(piece));
-            // The sink never asks for a pause, so one feed takes the whole piece.
+            // The sink never pauses, so one call processes the whole piece.
             let _ = tokenizer.feed(&queue);
             if start.elapsed() > PATIENCE {
                 let mut shape = tokenizer.sink.0.into_inner().shape;
@@ -132,7 +132,7 @@ impl Shape {
         self.depth > MAX_DEPTH || self.nodes > MAX_NODES || self.indent > MAX_INDENT || self.code > MAX_CODE
     }
 
-    /// The page's text without any tag, one line per block.
+    /// The page's text without tags, one line per block.
     pub(super) fn into_text(self) -> String {
         let mut out = String::with_capacity(self.text.len());
         for line in self.text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -143,7 +143,7 @@ impl Shape {
     }
 }
 
-/// What stands inside a page's `html` element, as it was served.
+/// The content of a page's `html` element, as it is served.
 pub(super) fn inner_document(html: &str) -> &str {
     let lower = html.to_ascii_lowercase();
     let opens = |at: &usize| lower[at + 5..].starts_with(|c: char| c == '>' || c.is_ascii_whitespace());
@@ -166,7 +166,7 @@ struct Count {
     levels: usize,
     in_text: bool,
     context_seen: bool,
-    /// Open elements from the `svg` on, while it holds nothing but drawing elements.
+    /// Open elements from the `svg` on, while it contains nothing but drawing elements.
     drawing: Option<Vec<String>>,
     silent: Option<&'static str>,
     shape: Shape,
@@ -180,7 +180,7 @@ impl TokenSink for Counter {
         match token {
             Token::TagToken(tag) => count.tag(&tag),
             Token::CharacterTokens(text) => {
-                // The tokenizer gives long text in pieces, the tree joins them again.
+                // The tokenizer splits long text into pieces; the tree joins them again.
                 if !std::mem::replace(&mut count.in_text, true) {
                     count.shape.nodes += 1 + count.formatting;
                 }
@@ -213,7 +213,7 @@ impl Count {
         match tag.kind {
             TagKind::StartTag => self.start(name, tag.self_closing),
             TagKind::EndTag => {
-                // Any other end tag may leave the drawing, by rules that are not followed here.
+                // Any other end tag may leave the drawing, by rules that this pass does not follow.
                 let top = self.drawing.as_mut().and_then(Vec::pop);
                 if top.as_deref() != Some(name) || name == "svg" {
                     self.drawing = None;

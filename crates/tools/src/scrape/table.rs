@@ -1,4 +1,4 @@
-//! Tables to Markdown, without padding: a padded table can be as large as its rows times its widest cells.
+//! Converts tables to Markdown without padding: a padded table can be as large as its rows times its widest cells.
 
 use std::rc::Rc;
 
@@ -6,8 +6,8 @@ use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::{Element, Node};
 use markup5ever_rcdom::NodeData;
 
-/// A table's Markdown: rows of cells if it holds data, else (pages are laid out with tables, too) one cell below the
-/// other.
+/// A table's Markdown: rows of cells if it contains data; otherwise, because pages are laid out with tables too, one
+/// cell below the other.
 pub(super) fn handle(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
     let mut table = Table::default();
     table.read(handlers, element.node);
@@ -44,7 +44,7 @@ impl Table {
         }
     }
 
-    /// Whether the rows are worth a table: several columns, and either named ones or cells of one line each.
+    /// Whether the rows form a data table: several columns, and either a header or cells of one line each.
     fn is_data(&self) -> bool {
         let several = self.rows.iter().any(|row| row.len() > 1);
         several && (self.has_header || self.rows.iter().flatten().all(|cell| !cell.contains('\n')))

@@ -1,4 +1,4 @@
-//! What the guard lets through, as tables.
+//! What the egress policy permits, as tables.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::address;
 use crate::egress::{EgressPolicy, HostPort, Lookup, Resolver, Route, Unresolved};
 use crate::http::{HttpClient, HttpLimits};
 
-/// Addresses that must never be reached, however they are written; each is refused or is no address at all.
+/// Addresses that must never be reached, however they are written. Each is refused or is not a valid URL.
 const REFUSED: [&str; 84] = [
     // N-01: loopback in disguise
     "http://127.0.0.1/",
@@ -113,7 +113,7 @@ const REFUSED: [&str; 84] = [
 fn nothing_special_is_reached() {
     let policy = EgressPolicy::default();
     for text in REFUSED {
-        // An address that cannot be read is not sent either.
+        // An invalid URL is never requested.
         if let Ok(url) = Url::parse(text) {
             let error = policy.vet(&url).expect_err(text);
             assert_eq!(error.code, Code::EgressDenied, "{text}");
@@ -189,7 +189,7 @@ fn neighbours_of_special_blocks_are_public() {
     }
 }
 
-/// Gives one answer after the other and counts how often it is asked.
+/// Returns one answer after another and counts the lookups.
 struct Script {
     answers: Vec<Vec<IpAddr>>,
     asked: AtomicUsize,
@@ -210,7 +210,7 @@ impl Lookup for Script {
     }
 }
 
-/// N-04: of what a resolver says, only vetted addresses are left to dial.
+/// N-04: of the resolved addresses, only permitted ones are dialled.
 #[tokio::test]
 async fn resolved_addresses_are_vetted() {
     let script = Script::new(&[&["1.1.1.1"], &["127.0.0.1"], &["10.0.0.1", "1.0.0.1", "::1"], &[]]);
@@ -227,7 +227,7 @@ fn get(url: &str) -> HttpRequest {
     HttpRequest { method: "GET".to_owned(), url: url.into(), headers: Vec::new(), body: None }
 }
 
-/// N-04 to the socket: a public name that resolves to our own server is not dialled. Only the port rule is lifted.
+/// N-04 down to the socket: a public name that resolves to our own server is not dialled. Only the port rule is lifted.
 #[tokio::test]
 async fn a_name_that_resolves_to_loopback_is_not_dialled() {
     let server = Server::fixed(reply("200 OK", &[], "reached")).await;
@@ -244,7 +244,7 @@ async fn a_name_that_resolves_to_loopback_is_not_dialled() {
     assert!(server.seen().is_empty());
 }
 
-/// Connectors do not ask a resolver about literal addresses; the guard sees them all the same.
+/// Connectors do not resolve literal addresses; the policy checks them nevertheless.
 #[tokio::test]
 async fn a_literal_loopback_address_is_not_dialled() {
     let server = Server::fixed(reply("200 OK", &[], "reached")).await;
@@ -254,7 +254,7 @@ async fn a_literal_loopback_address_is_not_dialled() {
     assert!(server.seen().is_empty());
 }
 
-/// N-05: the first hop is allowed, the second is our other server, which is not.
+/// N-05: the first hop is permitted; the second is our other server, which is not.
 #[tokio::test]
 async fn every_hop_is_vetted() {
     let hidden = Server::fixed(reply("200 OK", &[], "reached")).await;
@@ -276,7 +276,7 @@ async fn a_chain_of_redirects_ends() {
     assert!(error.message.contains("more than 5 redirects"), "{error}");
 }
 
-/// N-09: the child of this test has proxies in its environment.
+/// N-09: the child process of this test has proxies in its environment.
 #[tokio::test]
 async fn proxies_of_the_environment_are_ignored() {
     const CHILD: &str = "FLOWLOOM_TEST_PROXY_CHILD";

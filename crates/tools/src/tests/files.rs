@@ -1,4 +1,4 @@
-//! The folder that file functions may work in: nothing leads out of it.
+//! The folder that file functions may use: nothing leads out of it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,7 +12,7 @@ use super::client;
 use super::functions::call;
 use crate::functions::Registry;
 
-/// A folder `root` beside a folder that holds a secret, with links of every kind from the first to the second.
+/// A folder `root` next to a folder with a secret, with links of every kind from the first to the second.
 fn folders() -> (TempDir, Registry) {
     let base = TempDir::new().expect("a folder");
     let (root, outside) = (base.path().join("root"), base.path().join("outside"));

@@ -1,4 +1,4 @@
-//! The registry: built-in and configured functions, their arguments, classes and grants.
+//! The registry: built-in and configured functions, their arguments, effect classes and grants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn with_values(function: &str, arguments: &[(&str, Value)]) -> CallRequest {
     CallRequest { function: function.into(), payload: Payload::of(map) }
 }
 
-/// A call as a step makes it: variables and a prompt, in which `${secret.NAME}` is a secret.
+/// A call as a step makes it: variables and a prompt in which `${secret.NAME}` is a secret.
 fn with_prompt(function: &str, vars: &str, prompt: &str) -> CallRequest {
     let vars = parse_value(vars).expect("JSON");
     let mut payload = Payload::of(vars.as_map().expect("an object").clone());
@@ -103,7 +103,7 @@ async fn http_request_sends_what_it_was_given() {
     assert_eq!(server.seen().len(), 3);
 }
 
-/// Secrets of a definition's own text are filled in where they stand; text that only looks like one is not, nor is a
+/// Secrets of a definition's own text are filled in where they occur. Text that only looks like one is not, nor is a
 /// mark that a value imitates.
 #[tokio::test]
 async fn secrets_in_arguments() {

@@ -1,4 +1,4 @@
-//! Sending and reading: redirects, headers, secrets, caps, encodings and failures.
+//! Sending and reading: redirects, headers, secrets, limits, encodings and failures.
 
 use std::io::Write;
 use std::time::Duration;
@@ -62,7 +62,7 @@ async fn the_key_goes_with_changes_unless_the_author_gave_one() {
     }
 }
 
-/// `fetch`'s table of what a redirect makes of a request.
+/// How a redirect changes a request, as `fetch` defines it.
 #[tokio::test]
 async fn redirects_change_methods_as_fetch_does() {
     let cases = [
@@ -93,7 +93,7 @@ async fn redirects_change_methods_as_fetch_does() {
     }
 }
 
-/// N-05: what is private stays with the origin it was written for.
+/// N-05: private headers are not sent to another origin.
 #[tokio::test]
 async fn private_headers_stay_with_their_origin() {
     let other = Server::fixed(reply("200 OK", &[], "")).await;
@@ -157,7 +157,7 @@ async fn a_missing_secret_is_named() {
     }
 }
 
-/// No message and no recorded reply holds a value, in any spelling.
+/// No message and no recorded response contains a secret value, in any encoding.
 #[tokio::test]
 async fn secrets_never_come_back() {
     let echo = Server::start(|seen| {
@@ -234,7 +234,7 @@ fn small() -> HttpLimits {
     HttpLimits { reply_bytes: 4 << 20, ..HttpLimits::default() }
 }
 
-/// N-10: bombs and endless replies.
+/// N-10: decompression bombs and endless responses.
 #[tokio::test]
 async fn replies_are_capped() {
     let zipped = [("content-encoding", "gzip")];
@@ -280,7 +280,7 @@ async fn compressed_and_chunked_replies_are_read() {
     let broken = Server::fixed(format!("{head}3\r\nabc\r\n2\r\nd")).await;
     let error = get(&client(&[&broken]), &broken.url("/")).await.expect_err("cut off");
     assert_eq!((error.code, error.retry), (Code::HttpFailed, Retry::Maybe));
-    assert!(error.message.contains("broke off"), "{error}");
+    assert!(error.message.contains("was cut off"), "{error}");
 }
 
 #[tokio::test]
@@ -321,7 +321,7 @@ async fn failures_are_said_in_words_and_may_pass() {
     assert_eq!(error, StepError::passing(Code::HttpFailed, format!("connection refused by {place}")));
 }
 
-/// R-24, N-10: a server that accepts and then keeps silent, before and within its body.
+/// R-24, N-10: a server that accepts and then stays silent, before or within its body.
 #[tokio::test]
 async fn silence_ends_a_request() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -329,11 +329,11 @@ async fn silence_ends_a_request() {
     let policy = EgressPolicy::allowing([&place]).expect("a place");
     let limits = HttpLimits { total: Duration::from_millis(50), ..HttpLimits::default() };
     let error = get(&client_of(policy.clone(), limits), &format!("http://{place}/")).await.expect_err("silent");
-    assert_eq!(error.message, format!("no complete reply from http://{place} within 50 ms"));
+    assert_eq!(error.message, format!("no complete response from http://{place} within 50 ms"));
 
     let serve = async {
         let mut kept = Vec::new();
-        // The connection of the first half may still be in the queue.
+        // The connection of the first half may still be queued.
         loop {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             let _ = stream.read(&mut [0; 1024]).await;

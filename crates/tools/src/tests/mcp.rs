@@ -1,4 +1,4 @@
-//! MCP servers: a small one in Python, started for real.
+//! MCP servers: a small one in Python, started as a real process.
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -100,7 +100,7 @@ async fn a_call_that_hangs_is_given_up_and_the_server_told() {
     let error = call(&server, "hang").await.expect_err("an error");
     assert_eq!((error.code, error.retry), (Code::McpFailed, Retry::Maybe));
     assert!(error.message.contains("did not answer within 300 ms"), "{}", error.message);
-    // Told before the next request, which goes through the same pipe.
+    // The cancellation arrives before the next request, which uses the same pipe.
     while call(&server, "cancelled").await.expect("it answers") != "1".into() {}
 }
 
@@ -111,7 +111,7 @@ async fn a_server_gets_only_the_environment_that_is_listed() {
     let names = call(&server(config), "environment").await.expect("it answers");
     let names: Vec<&str> = names.as_list().expect("a list").iter().filter_map(Value::as_str).collect();
     assert!(names.contains(&"TOKEN") && names.contains(&"PATH"), "{names:?}");
-    // A shell that stands before Python adds some of its own.
+    // A shell that starts Python adds some variables of its own.
     let added = |name: &str| matches!(name, "PATH" | "PWD" | "SHLVL" | "_") || name.contains("PYENV");
     let ours: Vec<&&str> = names.iter().filter(|name| std::env::var_os(name).is_some() && !added(name)).collect();
     assert!(ours.is_empty(), "{ours:?}");
@@ -135,7 +135,7 @@ async fn an_unknown_tool_names_the_nearest_and_only_allowed_ones_can_be_called()
     assert_eq!(error.code, Code::FunctionUnknown);
     assert!(error.message.ends_with("did you mean test::add?"), "{}", error.message);
     let error = call(&server, "point").await.expect_err("an error");
-    assert!(error.message.contains("is not among the tools that may be used"), "{}", error.message);
+    assert!(error.message.contains("is not in the configured list of tools"), "{}", error.message);
     assert_eq!(server.tools().await.expect("it starts").len(), 2);
 }
 
@@ -143,7 +143,7 @@ async fn an_unknown_tool_names_the_nearest_and_only_allowed_ones_can_be_called()
 async fn a_server_that_cannot_start_says_why() {
     let missing = server(McpConfig::new("no-such-program-here")).tools().await.expect_err("an error");
     assert_eq!(missing.code, Code::McpFailed);
-    assert!(missing.message.contains("no-such-program-here cannot be started"), "{}", missing.message);
+    assert!(missing.message.contains("cannot start no-such-program-here"), "{}", missing.message);
     let refused = server(mode("refuse")).tools().await.expect_err("an error");
     assert!(refused.message.contains("the MCP server test cannot be used"), "{}", refused.message);
     let mute = McpConfig { start_timeout: Duration::from_millis(300), ..mode("mute") };
@@ -151,7 +151,7 @@ async fn a_server_that_cannot_start_says_why() {
     assert!(mute.message.contains("was not ready within 300 ms"), "{}", mute.message);
 }
 
-/// Whether a process runs; one that only nobody has asked for its end does not.
+/// Whether a process runs; a zombie does not.
 fn runs(pid: &Value) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_str().expect("a number")));
     stat.is_ok_and(|stat| !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X'])))

@@ -1,7 +1,7 @@
-//! Tests: a small loopback server that keeps what it was sent, and what a call needs besides its request.
+//! Test support: a loopback server that records requests, and the context of a call.
 //!
-//! Nothing here leaves the loopback interface: a refusal is tested with a name or port that would lead to our own server
-//! if the guard failed, or by the guard's pure functions.
+//! No test leaves the loopback interface. A refusal is tested with a name or port that would reach our own server if
+//! the policy failed, or with the policy's pure functions.
 
 mod egress;
 mod files;
@@ -26,7 +26,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::egress::EgressPolicy;
 use crate::http::{HttpClient, HttpLimits};
 
-/// A server on the loopback interface that answers each request with what `answer` makes of it, then closes.
+/// A server on the loopback interface that answers each request with the result of `answer`, then closes.
 struct Server {
     port: u16,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -67,7 +67,7 @@ impl Server {
         Server { port, seen, task }
     }
 
-    /// A server with one answer for all.
+    /// A server with the same answer for all requests.
     async fn fixed(answer: impl Into<Vec<u8>>) -> Server {
         let answer = answer.into();
         Server::start(move |_| answer.clone()).await
@@ -111,12 +111,12 @@ async fn serve(mut stream: TcpStream, log: Arc<Mutex<Vec<Seen>>>, answer: Arc<im
     let seen = Seen { line, headers, body };
     let reply = answer(&seen);
     log.lock().expect("no panic").push(seen);
-    // A client that has had enough closes first.
+    // A client may close before it has read everything.
     let _ = stream.write_all(&reply).await;
     let _ = stream.shutdown().await;
 }
 
-/// A whole reply.
+/// A complete response.
 fn reply(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let mut out = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n", body.len()).into_bytes();
@@ -155,7 +155,7 @@ impl Deltas for NoDeltas {
     fn push(&self, _path: &Path, _attempt: u32, _text: &str) {}
 }
 
-/// For functions that ask nothing of their run.
+/// For functions that have no child effects.
 struct NoSubsteps;
 
 impl Substeps for NoSubsteps {

@@ -10,7 +10,7 @@ use flowloom_runtime::effects::Scraper;
 use super::{Server, client, context, html, reply};
 use crate::scrape::PageScraper;
 
-/// Longer than any page here may take, also unoptimised on a busy machine.
+/// Upper bound for any page here, also in a debug build on a busy machine.
 const PROMPT: Duration = Duration::from_secs(10);
 
 const ARTICLE: &str = r##"<!doctype html><html lang="en"><head><title>Looms of the north</title>
@@ -139,7 +139,7 @@ async fn addresses_that_cannot_be_read() {
     }
 }
 
-/// N-11: shapes that make parsers recurse or repeat themselves. Each gives its text, and soon.
+/// N-11: shapes that make parsers recurse or repeat themselves. Each returns its text, quickly.
 #[tokio::test]
 async fn hostile_shapes_still_give_their_text() {
     let fonts: String = (0..200).map(|i| format!("<font color={i}>")).collect();

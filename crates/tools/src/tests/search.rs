@@ -1,4 +1,4 @@
-//! Searching the web: how each provider is asked, and one shape for what they all answer.
+//! Web search: how each provider is called, and the common shape of the results.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::Retry;
@@ -65,11 +65,11 @@ async fn what_goes_wrong_names_the_provider_or_the_setting() {
     for odd in ["<html>", "[]"] {
         let server = Server::fixed(reply("200 OK", &[], odd)).await;
         let error = search(&registry(&server, SearchProvider::Brave, None), 1).await.expect_err("unreadable");
-        assert!(error.message.starts_with("the answer of the search provider brave cannot be read"), "{error}");
+        assert!(error.message.starts_with("cannot read the response of the search provider brave"), "{error}");
     }
     let server = Server::fixed(reply("200 OK", &[], "{}")).await;
     let nothing = search(&registry(&server, SearchProvider::Brave, None), 1).await.expect("nothing found");
     assert_eq!(nothing.get("count"), Some(&0.into()));
-    let error = search(&Registry::new(client(&[])), 1).await.expect_err("nobody to ask");
+    let error = search(&Registry::new(client(&[])), 1).await.expect_err("no provider");
     assert!(error.code == Code::FunctionFailed && error.message.contains("[search]"), "{error}");
 }

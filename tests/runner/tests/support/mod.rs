@@ -1,4 +1,4 @@
-//! Rehearsals in the real sandbox, with scripted models.
+//! Dry runs in the real sandbox, with scripted models.
 #![allow(dead_code)]
 
 use std::path::Path;
@@ -18,14 +18,14 @@ use flowloom_models::{ModelSettings, Models};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Context, Deltas, Reply};
 
-/// Who is rehearsed for.
+/// The user of the dry runs.
 pub(crate) const OWNER: &str = "ada";
 
 pub(crate) fn value(text: &str) -> Value {
     parse_value(text).unwrap_or_else(|_| panic!("JSON: {text}"))
 }
 
-/// A model that answers from a file; without one there is none.
+/// A model that answers from a file; none without a file.
 pub(crate) fn models(script: Option<&Path>) -> Arc<Models> {
     let default = script.map(|script| format!("scripted:{}", script.display()));
     Arc::new(Models::new(ModelSettings { default, ..ModelSettings::default() }, Arc::new(|_: &str| None)))
@@ -43,16 +43,16 @@ pub(crate) fn rehearser(script: Option<&Path>, functions: &[&str]) -> Rehearser 
     }
 }
 
-/// A world of authoring: a scripted model, the blocks of the evaluation, and the sandbox.
+/// A world for authoring: a scripted model, the blocks of the evaluation, and the sandbox.
 pub(crate) struct Author {
     pub(crate) rehearser: Rehearser,
-    /// What rehearsals of a wiring find.
+    /// Inputs of the dry runs of a wiring.
     pub(crate) given: Given,
     pub(crate) events: Mutex<Vec<Event>>,
 }
 
 impl Author {
-    /// A world in which this conversation is had.
+    /// A world in which this conversation takes place.
     pub(crate) fn new(script: &Path, given: Given) -> Author {
         Author { rehearser: rehearser(Some(script), &[]), given, events: Mutex::default() }
     }
@@ -61,7 +61,7 @@ impl Author {
         Settings { sources: self.rehearser.sources.clone(), ..Settings::default() }
     }
 
-    /// How often something was told.
+    /// Number of events with this name.
     pub(crate) fn told(&self, name: &str) -> usize {
         self.events.lock().expect("lock").iter().filter(|event| event.name() == name).count()
     }

@@ -1,4 +1,4 @@
-//! Bodies of answers, as their length is told (RFC 9112, sections 6.3 and 7.1).
+//! Bodies of responses, by the way their length is declared (RFC 9112, sections 6.3 and 7.1).
 
 use std::io;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use tokio::net::TcpStream;
 use super::head::unreadable;
 use super::pool::Pool;
 
-/// Bytes that are read at a time.
+/// Number of bytes read at a time.
 const READ: usize = 8 << 10;
-/// Bytes that a line about a chunk, and those behind the last one, may have.
+/// Maximum length in bytes of a chunk's size line, and of the trailers.
 const MOST_LINE: usize = 16 << 10;
 
-/// How the end of a body is known.
+/// How the end of a body is determined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Framing {
-    /// So many bytes are still to come.
+    /// Number of bytes still to come.
     Length(u64),
-    /// It comes in chunks that tell their lengths.
+    /// Chunked transfer coding.
     Chunked(Chunk),
-    /// The server hangs up.
+    /// The server closes the connection.
     Close,
 }
 
-/// What comes next of a body in chunks.
+/// The next element of a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Chunk {
     Size,
@@ -34,7 +34,7 @@ pub(super) enum Chunk {
     Trailer,
 }
 
-/// What the bytes at hand are good for.
+/// Result of parsing the available bytes.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     Piece(Bytes),
@@ -44,12 +44,12 @@ pub(super) enum Next {
 
 /// A body that is being read.
 pub(super) struct Body {
-    /// None after the end.
+    /// `None` after the end.
     stream: Option<TcpStream>,
-    /// Read, but not yet given out.
+    /// Bytes read but not yet returned.
     read: BytesMut,
     framing: Framing,
-    /// Where the connection goes after the end, if it is of use.
+    /// The pool to return the connection to after the end, if it can be reused.
     home: Option<(Arc<Pool>, String)>,
 }
 
@@ -58,7 +58,7 @@ impl Framing {
         Framing::Chunked(Chunk::Size)
     }
 
-    /// Takes the next of the body off what was read.
+    /// Removes the next piece of the body from the bytes read.
     pub(super) fn take(&mut self, read: &mut BytesMut) -> io::Result<Next> {
         match self {
             Framing::Length(0) => Ok(Next::End),
@@ -82,7 +82,7 @@ impl Chunk {
                         *self = if size == 0 { Chunk::Trailer } else { Chunk::Data(size) };
                     }
                     Ok(httparse::Status::Partial) => return more(read),
-                    Err(_) => return Err(unreadable("the length of a chunk cannot be read")),
+                    Err(_) => return Err(unreadable("invalid chunk size")),
                 },
                 Chunk::Data(0) => *self = Chunk::DataEnd,
                 Chunk::Data(left) => return Ok(piece(read, left)),
@@ -92,7 +92,7 @@ impl Chunk {
                         read.advance(2);
                         *self = Chunk::Size;
                     }
-                    _ => return Err(unreadable("a chunk is longer than it says")),
+                    _ => return Err(unreadable("a chunk is longer than its size")),
                 },
                 Chunk::Trailer => match read.iter().position(|byte| *byte == b'\n') {
                     None => return more(read),
@@ -109,7 +109,7 @@ impl Chunk {
 }
 
 fn more(read: &BytesMut) -> io::Result<Next> {
-    if read.len() < MOST_LINE { Ok(Next::More) } else { Err(unreadable("a line between chunks is too long")) }
+    if read.len() < MOST_LINE { Ok(Next::More) } else { Err(unreadable("a chunk's size line or trailer is too long")) }
 }
 
 fn piece(read: &mut BytesMut, left: &mut u64) -> Next {
@@ -126,7 +126,7 @@ impl Body {
         Body { stream: Some(stream), read, framing, home }
     }
 
-    /// The next bytes; nothing after the end.
+    /// The next bytes; `None` after the end.
     pub(super) async fn piece(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             match self.next()? {
@@ -141,7 +141,7 @@ impl Body {
         }
     }
 
-    /// What can be said without waiting.
+    /// The next piece, without waiting.
     fn next(&mut self) -> io::Result<Next> {
         if self.stream.is_none() {
             return Ok(Next::End);
@@ -153,7 +153,7 @@ impl Body {
         Ok(next)
     }
 
-    /// Reads what is there, which may be nothing; the end of the stream is the end of the body, or an error.
+    /// Reads the available bytes, possibly none. The end of the stream is the end of the body, or an error.
     fn read_some(&mut self) -> io::Result<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
         match fill(stream, &mut self.read)? {
@@ -165,7 +165,7 @@ impl Body {
     }
 
     fn end(&mut self) {
-        // What stands behind the end answers nothing that was asked.
+        // Bytes after the end belong to no request, so the connection is not reused.
         if let (Some(stream), Some((pool, server)), true) = (self.stream.take(), self.home.take(), self.read.is_empty())
         {
             pool.give_back(server, stream);
@@ -173,7 +173,7 @@ impl Body {
     }
 }
 
-/// An answer is often understood a few bytes before its end. If they are there, the connection can be used again.
+/// An answer is often complete a few bytes before its end. If these bytes are available, the connection can be reused.
 impl Drop for Body {
     fn drop(&mut self) {
         while let Ok(Next::Piece(_)) = self.next() {}
@@ -183,7 +183,8 @@ impl Drop for Body {
     }
 }
 
-/// Reads into a buffer that is made only when something is there, since many wait for long. Nothing if nothing was.
+/// Reads into a buffer that is allocated only when data is available, since many connections wait for a long time.
+/// Returns `None` if there was no data.
 pub(super) fn fill(stream: &TcpStream, read: &mut BytesMut) -> io::Result<Option<usize>> {
     let mut room = std::mem::take(read);
     room.reserve(READ);

@@ -1,4 +1,4 @@
-//! Heads of requests and answers (RFC 9112, sections 3 to 6).
+//! Heads of requests and responses (RFC 9112, sections 3 to 6).
 
 use std::io;
 
@@ -8,21 +8,21 @@ use reqwest::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderV
 
 use super::body::Framing;
 
-/// Bytes that the head of an answer may have.
+/// Maximum size of a response's head, in bytes.
 const MOST: usize = 64 << 10;
-/// Headers that it may have.
+/// Maximum number of headers.
 const MOST_HEADERS: usize = 100;
 
-/// The head of an answer.
+/// The head of a response.
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) framing: Framing,
-    /// The connection may take another request after the body.
+    /// Whether the connection may be reused after the body.
     pub(super) is_kept: bool,
 }
 
-/// A whole request with its body.
+/// Serialises a request with its body.
 pub(super) fn request(url: &Url, headers: &HeaderMap, body: &str) -> Vec<u8> {
     let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
     let (path, host, length) = (url.path(), server(url), body.len());
@@ -38,25 +38,25 @@ pub(super) fn request(url: &Url, headers: &HeaderMap, body: &str) -> Vec<u8> {
     request
 }
 
-/// Host and port, the latter if it is not the usual one.
+/// Host, and port if it is not the default.
 pub(super) fn server(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// Takes the head of the answer off what was read; nothing if it is not all there.
+/// Removes the head of the response from the bytes read; `None` if it is incomplete.
 pub(super) fn take(read: &mut BytesMut) -> io::Result<Option<Head>> {
     loop {
         let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut answer = httparse::Response::new(&mut fields);
         let httparse::Status::Complete(length) = answer.parse(read).map_err(unreadable)? else {
-            return if read.len() < MOST { Ok(None) } else { Err(unreadable("its head is too long")) };
+            return if read.len() < MOST { Ok(None) } else { Err(unreadable("the response head is too long")) };
         };
         let status = answer.code.unwrap_or_default();
         let head = match status {
-            // Only news on the way; the answer is still to come.
+            // Informational response; the final one follows.
             100 | 102..200 => None,
-            101 => return Err(unreadable("it changes the protocol")),
+            101 => return Err(unreadable("the server switched protocols")),
             _ => Some(head(status, answer.version == Some(1), answer.headers)?),
         };
         read.advance(length);
@@ -73,7 +73,7 @@ fn head(status: u16, is_1_1: bool, fields: &[httparse::Header<'_>]) -> io::Resul
         headers.append(name, HeaderValue::from_bytes(field.value).map_err(unreadable)?);
     }
     let framing = framing(status, &headers)?;
-    // Both at once is how requests are smuggled past those in between.
+    // Both headers at once is a technique of request smuggling.
     let is_clear = !(headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH));
     let is_kept = match is_1_1 {
         true => is_clear && !says(&headers, "close"),
@@ -99,9 +99,9 @@ fn framing(status: u16, headers: &HeaderMap) -> io::Result<Framing> {
         for one in text.split(',').map(str::trim) {
             let is_number = !one.is_empty() && one.bytes().all(|byte| byte.is_ascii_digit());
             let one: u64 =
-                one.parse().ok().filter(|_| is_number).ok_or_else(|| unreadable("its length is no number"))?;
+                one.parse().ok().filter(|_| is_number).ok_or_else(|| unreadable("invalid Content-Length"))?;
             if length.replace(one).is_some_and(|other| other != one) {
-                return Err(unreadable("it has two lengths"));
+                return Err(unreadable("conflicting Content-Length headers"));
             }
         }
     }
@@ -114,7 +114,7 @@ fn says(headers: &HeaderMap, option: &str) -> bool {
     values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case(option))
 }
 
-/// An answer that is not HTTP.
+/// Error for a response that is not valid HTTP.
 pub(super) fn unreadable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -1,6 +1,6 @@
-//! HTTP to providers, one exchange at a time. What speaks TLS, stands behind a proxy or wants a password goes over
-//! reqwest. Servers that speak plain HTTP/1.1, which models at home do, are asked over a bare socket: there is one
-//! connection for each run that waits, and hyper keeps 25 KB for each (docs/decisions/waiting-runs.md).
+//! HTTP client for providers, one exchange at a time. Requests that need TLS, a proxy or a password use reqwest.
+//! Servers with plain HTTP/1.1, such as local model servers, are called over a plain socket: each waiting run has a
+//! connection, and hyper needs 25 KB for each (docs/decisions/waiting-runs.md).
 
 mod body;
 mod head;
@@ -17,19 +17,19 @@ use reqwest::header::{HeaderMap, HeaderValue};
 
 use super::failure::Failure;
 
-/// How long it may take until a connection stands.
+/// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a connection is kept that nobody uses.
+/// How long an idle connection is kept.
 const KEEP: Duration = Duration::from_secs(90);
 
-/// Both ways.
+/// Both clients; each is created on first use.
 pub(super) struct Http {
     proxy: Option<String>,
     web: OnceLock<reqwest::Client>,
     plain: OnceLock<plain::Plain>,
 }
 
-/// The beginning of an answer; its body comes by [`Reply::piece`].
+/// The head of a response; its body is read with [`Reply::piece`].
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -49,27 +49,27 @@ impl Http {
 
     /// Posts JSON.
     pub(super) async fn post(&self, url: &str, headers: HeaderMap, body: String) -> Result<Reply, Failure> {
-        let url = Url::parse(url)
-            .map_err(|error| Failure::new(Code::ModelFailed, format!("the base URL is none: {error}")))?;
+        let url =
+            Url::parse(url).map_err(|error| Failure::new(Code::ModelFailed, format!("invalid base URL: {error}")))?;
         if self.proxy.is_none() && url.scheme() == "http" && url.username().is_empty() && url.password().is_none() {
             return self.plain.get_or_init(plain::Plain::new).post(&url, headers, body).await;
         }
-        // Boxed, so that calls over a bare socket have no room for it.
+        // Boxed, so that the future of a plain call has no room for it.
         let sent = Box::pin(self.web()?.post(url).headers(headers).body(body).send()).await;
         let reply = sent.map_err(|error| Failure::unreachable(&error))?;
         let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
         Ok(Reply { status, headers, body: Body::Web(Box::new(reply)) })
     }
 
-    /// The client for what is not asked over a bare socket.
+    /// The reqwest client.
     pub(super) fn web(&self) -> Result<reqwest::Client, Failure> {
         if let Some(client) = self.web.get() {
             return Ok(client.clone());
         }
         let failed = |error: reqwest::Error| {
-            Failure::new(Code::ModelFailed, format!("the HTTP client cannot be set up: {}", error.without_url()))
+            Failure::new(Code::ModelFailed, format!("cannot create the HTTP client: {}", error.without_url()))
         };
-        // No redirects: they would carry the prompt, and some protocols' keys, to another host.
+        // No redirects: they would send the prompt, and with some protocols the key, to another host.
         let mut builder = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -84,7 +84,7 @@ impl Http {
 }
 
 impl Reply {
-    /// The next bytes of the body; nothing after its end. An error says that it broke off.
+    /// The next bytes of the body; `None` after its end. Fails if the body is cut off.
     pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
         let piece = match &mut self.body {
             Body::Web(reply) => reply.chunk().await.ok(),
@@ -93,16 +93,17 @@ impl Reply {
         piece.ok_or_else(|| Failure::truncated("the connection was lost in the middle of the answer"))
     }
 
-    /// A header in lower case letters, as text.
+    /// A header as text, by its name in lower case; empty if it is missing.
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
-/// A header that no log shows.
+/// A header value that is not logged.
 pub(super) fn secret(value: &str) -> Result<HeaderValue, Failure> {
-    let mut value = HeaderValue::from_str(value)
-        .map_err(|_| Failure::new(Code::ModelKeyMissing, "the key has characters that no key has"))?;
+    let mut value = HeaderValue::from_str(value).map_err(|_| {
+        Failure::new(Code::ModelKeyMissing, "the key contains characters that are not allowed in a header")
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

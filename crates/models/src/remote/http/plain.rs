@@ -1,4 +1,4 @@
-//! One request and its answer over a socket without TLS.
+//! One request and its response over a socket without TLS.
 
 use std::error::Error;
 use std::io;
@@ -18,10 +18,10 @@ use super::pool::Pool;
 use super::{CONNECT, Reply};
 use crate::remote::failure::Failure;
 
-/// How often a connection is probed on which nothing happens, so that what stands in between does not forget it.
+/// Interval of keep-alive probes on an idle connection, so that devices in between do not drop it.
 const PROBE: std::time::Duration = std::time::Duration::from_secs(15);
 
-/// Opens connections and keeps them.
+/// Opens connections and reuses them.
 pub(super) struct Plain {
     connector: HttpConnector,
     pool: Arc<Pool>,
@@ -58,9 +58,9 @@ impl Plain {
     }
 }
 
-/// Sends a request and reads the head of its answer; also what was read behind it.
+/// Sends a request and reads the head of its response. Also returns the bytes read after the head.
 ///
-/// Reads while it writes: a server may refuse a request before it has taken all of it, and hang up.
+/// Reads while writing: a server may reject a request, and close the connection, before it has read all of it.
 async fn exchange(stream: TcpStream, mut request: Vec<u8>) -> io::Result<(TcpStream, BytesMut, Head)> {
     let (mut sent, mut broken, mut read) = (0, None, BytesMut::new());
     loop {
@@ -71,11 +71,11 @@ async fn exchange(stream: TcpStream, mut request: Vec<u8>) -> io::Result<(TcpStr
             match stream.try_write(&request[sent..]) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // It may have said why.
+                // The server may have sent the reason.
                 Err(error) => (sent, broken) = (request.len(), Some(error)),
             }
             if sent == request.len() {
-                // Nothing of it is kept while its answer is waited for.
+                // Free the request while waiting for the response.
                 (sent, request) = (0, Vec::new());
             }
         }
@@ -95,6 +95,6 @@ async fn exchange(stream: TcpStream, mut request: Vec<u8>) -> io::Result<(TcpStr
 }
 
 fn hung_up() -> io::Error {
-    let why: Box<dyn Error + Send + Sync> = "the server hung up before it answered".into();
+    let why: Box<dyn Error + Send + Sync> = "the server closed the connection before it answered".into();
     io::Error::new(io::ErrorKind::UnexpectedEof, why)
 }

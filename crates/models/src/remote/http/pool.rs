@@ -1,4 +1,4 @@
-//! Connections that wait for their next request, by the server they lead to.
+//! Idle connections, by server.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -9,15 +9,15 @@ use tokio::net::TcpStream;
 
 use super::KEEP;
 
-/// Connections that are kept for one server.
+/// Maximum number of idle connections to one server.
 const MOST: usize = 256;
 
-/// The newest is taken first, so that those of a rush grow old and are closed.
+/// The newest connection is used first, so that surplus connections of a peak age and are closed.
 #[derive(Default)]
 pub(super) struct Pool(Mutex<HashMap<String, VecDeque<(Instant, TcpStream)>>>);
 
 impl Pool {
-    /// A connection that still stood when it was last looked at.
+    /// An idle connection that is still open.
     pub(super) fn take(&self, server: &str) -> Option<TcpStream> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = kept.get_mut(server)?;
@@ -42,7 +42,7 @@ fn close_old(kept: &mut VecDeque<(Instant, TcpStream)>) {
     }
 }
 
-/// A server has nothing to say before it is asked: what can be read is its farewell.
+/// A server sends nothing before it is asked; readable data means that it closes the connection.
 fn is_open(stream: &TcpStream) -> bool {
     matches!(stream.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

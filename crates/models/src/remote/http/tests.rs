@@ -1,4 +1,4 @@
-//! Answers cut anywhere, and exchanges over real sockets with a server that does what each test says.
+//! Responses split at any position, and exchanges over real sockets with a server that the test controls.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn head_of(bytes: &str) -> Result<Option<Head>, String> {
     head::take(&mut BytesMut::from(bytes)).map_err(|error| error.to_string())
 }
 
-/// The framing of a head and whether the connection is kept.
+/// The framing of a head, and whether the connection can be reused.
 fn told(bytes: &str) -> (Framing, bool) {
     let head = head_of(bytes).unwrap().unwrap();
     (head.framing, head.is_kept)
@@ -46,19 +46,19 @@ fn a_head_says_how_its_body_ends() {
 fn what_is_no_head_is_refused() {
     for (bytes, why) in [
         ("SSH-2.0-OpenSSH_9.7\r\n", "invalid HTTP version"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n", "it has two lengths"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\n", "its length is no number"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: \r\n\r\n", "its length is no number"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n", "its length is no number"),
-        ("HTTP/1.1 101 Switching Protocols\r\n\r\n", "it changes the protocol"),
-        (&format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(70_000)), "its head is too long"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n", "conflicting Content-Length headers"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\n", "invalid Content-Length"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: \r\n\r\n", "invalid Content-Length"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n", "invalid Content-Length"),
+        ("HTTP/1.1 101 Switching Protocols\r\n\r\n", "the server switched protocols"),
+        (&format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(70_000)), "the response head is too long"),
     ] {
         assert_eq!(head_of(bytes).err().as_deref(), Some(why), "{bytes:.60}");
     }
     assert!(head_of("HTTP/1.1 200 OK\r\ncontent-le").unwrap().is_none());
 }
 
-/// The whole of a body that comes in these pieces, and what was read behind it.
+/// The body that arrives in these pieces, and whether it ended.
 fn body_of(mut framing: Framing, pieces: &[&[u8]]) -> std::io::Result<(Vec<u8>, bool)> {
     let (mut read, mut body) = (BytesMut::new(), Vec::new());
     for piece in pieces {
@@ -74,7 +74,7 @@ fn body_of(mut framing: Framing, pieces: &[&[u8]]) -> std::io::Result<(Vec<u8>, 
     Ok((body, false))
 }
 
-/// A body in chunks of these sizes.
+/// A chunked body with chunks of these sizes.
 fn in_chunks(body: &[u8], sizes: &[usize]) -> Vec<u8> {
     let (mut written, mut left, mut sizes) = (Vec::new(), body, sizes.iter().cycle());
     while !left.is_empty() {
@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-/// A server of one test.
+/// The server of one test.
 struct Server(TcpListener);
 
 impl Server {
@@ -161,7 +161,7 @@ async fn a_connection_is_used_again_and_a_request_is_whole() {
         for _ in 0..3 {
             assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
         }
-        // Not read to its end, which is there, however.
+        // Not read to its end, although the end has arrived.
         drop(post(&http, &url).await.unwrap());
         assert_eq!(text(post(&http, &url).await.unwrap()).await.unwrap(), "ok");
     };
@@ -246,7 +246,7 @@ async fn no_answer_says_why() {
         failure.into_error("p", &[]).message
     };
     let ended = said(result.err().unwrap());
-    let reasons = ["the server hung up before it answered", "Connection reset by peer (os error 104)"];
+    let reasons = ["the server closed the connection before it answered", "Connection reset by peer (os error 104)"];
     assert!(reasons.iter().any(|why| ended == format!("p: the provider cannot be reached: {why}")), "{ended}");
     drop(server);
     let refused = said(post(&http, &url).await.err().unwrap());

@@ -1,5 +1,5 @@
-// Runs in every fresh context, before any expression is seen: takes away what expressions do not have. Kept short, because
-// what costs time here is being read.
+// Runs in every fresh context before any expression: removes globals that expressions do not have. Kept short, because
+// parsing it takes time.
 (() => {
   'use strict';
   const kept = [
@@ -8,7 +8,7 @@
   ];
   const define = Object.defineProperty;
 
-  // Code is made from strings nowhere: the four constructors of functions refuse, wherever they are reached from.
+  // Code is never created from strings: the four function constructors refuse, wherever they are reached from.
   const refuse = function Function() {
     throw new Error('code from text is not evaluated');
   };

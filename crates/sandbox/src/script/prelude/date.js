@@ -1,4 +1,4 @@
-// `Date` with the clock of the evaluation. Runs only for expressions that name it; the others have no `Date`.
+// `Date` with the clock of the evaluation. Runs only for expressions that name it; others have no `Date`.
 (RealDate, now) => {
   'use strict';
   const define = Object.defineProperty;

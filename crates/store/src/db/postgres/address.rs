@@ -1,4 +1,4 @@
-//! Where a Postgres server is, as its URL says. The password is never shown.
+//! Address of a Postgres server, parsed from a URL. The password is never displayed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use flowloom_core::error::StepError;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-/// How long a connection may take to be made, and what was sent may go without a sign of having arrived.
+/// Timeout for connecting, and for data sent without acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A Postgres database.
+/// Address of a Postgres database.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) config: Arc<Config>,
 }
 
 impl Database {
-    /// The database that a URL names: `postgres://USER:PASSWORD@HOST:PORT/NAME?sslmode=…`.
+    /// Parses a URL of the form `postgres://USER:PASSWORD@HOST:PORT/NAME?sslmode=…`. Fails with `ConfigInvalid`.
     pub fn parse(url: &str) -> Result<Database, StepError> {
-        // What the parser says may quote a piece of the password.
+        // The parser's own message may quote a part of the password.
         let invalid = || {
-            let message = "the database is not like postgres://USER:PASSWORD@HOST:PORT/NAME; write characters such as \
-                           @ : / ? in the password as %40 %3A %2F %3F";
+            let message = "invalid database URL; expected postgres://USER:PASSWORD@HOST:PORT/NAME; in the password, \
+                           write characters such as @ : / ? as %40 %3A %2F %3F";
             StepError::new(Code::ConfigInvalid, message)
         };
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
@@ -54,13 +54,17 @@ fn name(host: &Host) -> Option<&str> {
     }
 }
 
-/// A connection that leaves the machine is encrypted, and the server's certificate checked, unless that is switched off.
+/// Maps `sslmode` to a mode of the driver. Remote connections are encrypted with a verified certificate unless
+/// `disable` is given.
 fn ssl_mode(mode: &str, is_local: bool) -> Result<SslMode, StepError> {
     match mode {
         "disable" => Ok(SslMode::Disable),
         "prefer" | "allow" if is_local => Ok(SslMode::Disable),
         "prefer" | "allow" | "require" | "verify-ca" | "verify-full" => Ok(SslMode::Require),
-        _ => Err(StepError::new(Code::ConfigInvalid, "sslmode of the database is disable, require or verify-full")),
+        _ => Err(StepError::new(
+            Code::ConfigInvalid,
+            "invalid sslmode in the database URL; expected disable, require or verify-full",
+        )),
     }
 }
 

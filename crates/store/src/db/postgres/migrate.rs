@@ -1,21 +1,21 @@
-//! Makes the tables of a Postgres database, or brings them up to date.
+//! Creates the tables of a Postgres database, or migrates them to the current schema.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
 use super::{Database, Error, Postgres};
 
-/// What brings a database from each version to the next.
+/// Scripts that migrate the schema from each version to the next.
 const MIGRATIONS: [&str; 1] = [include_str!("schema.sql")];
 
-/// Version of the schema; a database with a higher one is refused.
+/// Version of the schema; a database with a higher version is rejected.
 const SCHEMA: i64 = MIGRATIONS.len() as i64;
 
-/// Servers that start together migrate one after the other; the number is any that is the same for all.
+/// Servers that start together migrate one after the other. The lock number is arbitrary, but the same for all.
 const BEGIN: &str = "begin; select pg_advisory_xact_lock(7305803); \
     create table if not exists schema_version (version bigint not null)";
 
-/// Brings an empty or older database to [`SCHEMA`].
+/// Migrates an empty or older database to [`SCHEMA`]. Fails with `StoreNewer` if the database has a higher version.
 pub(crate) fn migrate(database: &Database) -> Result<(), Error> {
     let postgres = Postgres::open(database)?;
     let is_there = postgres.first("select to_regclass('schema_version') is not null", &[], |row| row.get::<bool>(0))?;
@@ -26,7 +26,8 @@ pub(crate) fn migrate(database: &Database) -> Result<(), Error> {
     let found = version(&postgres)?.unwrap_or(0);
     if found > SCHEMA {
         let message = format!(
-            "{database} has schema {found}, and this program knows {SCHEMA}; use a newer flowloom, or another database"
+            "{database} has schema version {found}, but this program supports at most {SCHEMA}; use a newer \
+             flowloom or another database"
         );
         return Err(StepError::new(Code::StoreNewer, message).into());
     }

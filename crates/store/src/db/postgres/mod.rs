@@ -1,7 +1,8 @@
-//! Postgres: statements, commits, and the process's own row, which says that it lives and what it committed last.
+//! Postgres: statements, commits, and the row of this process, which records that it is alive and its last commit.
 //!
-//! A commit is one transaction on one session. If its answer is lost with the session, the process asks its row, on a new
-//! session, whether the commit happened, and repeats it only if it did not.
+//! A commit is one transaction on one session. If the session is lost before the commit is acknowledged, the process
+//! opens a new session and reads its row to learn whether the commit happened. It repeats the commit only if it did
+//! not.
 
 mod address;
 mod migrate;
@@ -22,29 +23,30 @@ use session::Session;
 
 use super::{Error, Param, Row, params};
 
-/// For so long the server is looked for when it must be asked whether a commit happened.
+/// How long to retry the connection when the outcome of a commit is unknown.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// After this a process that says nothing in the middle of a transaction is taken for stopped.
+/// Silence within a transaction after which the server regards a process as stopped.
 const STOPPED: Duration = Duration::from_secs(3);
 
-/// Between two looks.
+/// Pause between two connection attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a commit is begun again that the server undid for the sake of another, or never heard of.
+/// How often a commit is attempted when the server rolls it back because of another transaction, or never receives it.
 const ATTEMPTS: u32 = 4;
 
-/// What the process says of itself with every commit. An older transaction of the process that has not ended yet is waited for.
+/// Sent with every commit: renews the lease and records the commit's number. It waits for an older transaction of the
+/// same process that has not ended.
 const ALIVE: &str = "insert into process (name, commit_number, expires_at) \
     values ($1, $2, clock_timestamp() + $3 * interval '1 millisecond') \
     on conflict (name) do update set commit_number = excluded.commit_number, expires_at = excluded.expires_at";
 
-/// The same without a commit of its own.
+/// Renews the lease without a commit and returns the number of the last commit.
 const BEAT: &str = "insert into process (name, commit_number, expires_at) \
     values ($1, 0, clock_timestamp() + $2 * interval '1 millisecond') \
     on conflict (name) do update set expires_at = excluded.expires_at returning commit_number";
 
-/// Who a process is for the others, and for how long it may be silent.
+/// Name and lease duration of this process, as other processes see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) name: String,
@@ -57,25 +59,25 @@ impl Process {
     }
 }
 
-/// A connection that is made again when it was lost.
+/// A connection that reconnects after it was lost.
 pub(crate) struct Postgres {
     database: Database,
     session: RefCell<Option<Session>>,
-    /// Who commits here.
+    /// The process that commits on this connection; `None` for a read connection.
     process: Option<Process>,
-    /// The number of the last commit.
+    /// Number of the last commit.
     number: Cell<i64>,
 }
 
 impl Postgres {
-    /// A connection that reads.
+    /// Opens a connection for reading.
     pub(crate) fn open(database: &Database) -> Result<Postgres, Error> {
         let postgres = Postgres::of(database, None);
         postgres.connect()?;
         Ok(postgres)
     }
 
-    /// A connection that commits for a process; it is made when it is needed.
+    /// A connection that commits for a process. It connects on first use.
     pub(crate) fn of(database: &Database, process: Option<Process>) -> Postgres {
         Postgres { database: database.clone(), session: RefCell::default(), process, number: Cell::new(0) }
     }
@@ -85,7 +87,7 @@ impl Postgres {
         if session.is_none() {
             let new = Session::open(&self.database)?;
             if let Some(process) = &self.process {
-                // What a stopped process has begun is undone by the server before those who wait for it give up.
+                // The server rolls back a stopped process's transaction before those that wait for it give up.
                 let (idle, wait) = (process.lease.min(STOPPED).as_millis(), (STOPPED * 2).as_millis());
                 new.run(&format!("set idle_in_transaction_session_timeout = {idle}; set lock_timeout = {wait}"))?;
             }
@@ -133,25 +135,25 @@ impl Postgres {
         rows.first().map(|row| read(&Row::Postgres(row))).transpose()
     }
 
-    /// Runs statements without parameters.
+    /// Executes statements without parameters.
     pub(crate) fn run(&self, sql: &str) -> Result<(), Error> {
         self.with(|session| session.run(sql))
     }
 
-    /// The server, its version, and whether it can search vectors.
+    /// Address, server version, and whether pgvector is available.
     pub(crate) fn describe(&self) -> Result<String, Error> {
         let version: Option<String> = self.first("show server_version", &[], |row| row.get(0))?;
         let sql = "select default_version, installed_version from pg_available_extensions where name = 'vector'";
         let vector = self.first(sql, &[], |row| Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?)))?;
         let vector = match vector {
             Some((_, Some(installed))) => format!("pgvector {installed}"),
-            Some((offered, None)) => format!("pgvector {offered} can be installed"),
+            Some((offered, None)) => format!("pgvector {offered} is available but not installed"),
             None => "no pgvector".to_owned(),
         };
         Ok(format!("{}: Postgres {}, {vector}", self.database, version.unwrap_or_default()))
     }
 
-    /// Says that the process lives; the number of its last commit.
+    /// Renews the lease of a process and returns the number of its last commit.
     pub(crate) fn beat(&self, process: &Process) -> Result<i64, Error> {
         self.connect()?;
         let number = self.first(BEAT, params![&process.name, process.lease_ms()], |row| row.get(0));
@@ -161,11 +163,12 @@ impl Postgres {
         Ok(number?.unwrap_or_default())
     }
 
-    /// Commits what `work` does; it is done again where the server says that the first time does not count.
+    /// Runs `work` in a transaction, and retries it when the server rolled it back because of another transaction or
+    /// the connection was lost.
     pub(crate) fn transact(&self, mut work: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         let mut attempt = 1;
         loop {
-            // A server that cannot be reached is the caller's to try again.
+            // An unreachable server is reported; the caller decides whether to retry.
             self.connect().map_err(StepError::from)?;
             match self.attempt(&mut work) {
                 Err(error) if attempt < ATTEMPTS && (error.is_lost() || error.is_passing()) => attempt += 1,
@@ -199,7 +202,7 @@ impl Postgres {
 
     fn undo(&self, error: &Error) {
         let undone = self.with(|session| {
-            // Nothing of this transaction is left for the next to stumble over.
+            // Discard all results of this transaction, so that the next one does not see them.
             let _ = session.flush();
             session.run("ROLLBACK")
         });
@@ -208,7 +211,7 @@ impl Postgres {
         }
     }
 
-    /// Whether the process's commit with this number happened.
+    /// Whether the commit of this process with this number happened.
     fn has_committed(&self, number: i64) -> Result<bool, Error> {
         let Some(process) = &self.process else { return Ok(false) };
         let end = Instant::now() + PATIENCE;
@@ -217,8 +220,8 @@ impl Postgres {
                 Ok(last) => return Ok(last == number),
                 Err(error) if !error.is_lost() => return Err(error),
                 Err(_) if Instant::now() >= end => {
-                    let message = "the connection to the database was lost during a commit, and nobody can be asked \
-                                   whether it happened; resume the run when the database is back";
+                    let message = "the connection to the database was lost during a commit, so its outcome is unknown; \
+                                   resume the run when the database is reachable";
                     return Err(StepError::passing(Code::StoreFailed, message).into());
                 }
                 Err(_) => std::thread::sleep(PAUSE),
@@ -227,12 +230,12 @@ impl Postgres {
     }
 }
 
-/// Waits for a server without keeping the other tasks of this thread from going on.
+/// Runs blocking work without blocking other tasks of this thread.
 pub(crate) fn blocking<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Err(_) => work(),
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        // One runtime cannot wait within another on the same thread.
+        // A runtime cannot block inside another one on the same thread.
         Ok(_) => std::thread::scope(|scope| match scope.spawn(work).join() {
             Ok(done) => done,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -240,7 +243,7 @@ pub(crate) fn blocking<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     }
 }
 
-/// Whether the session ended with this error.
+/// Whether this error ended the session.
 pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error() {
         Some(said) => matches!(said.parsed_severity(), Some(Severity::Fatal | Severity::Panic)),
@@ -256,7 +259,7 @@ pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// Whether the server undid a transaction for the sake of another one.
+/// Whether the server rolled back the transaction because of another one.
 pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
     let passing = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
     error.code().is_some_and(|code| passing.contains(code))

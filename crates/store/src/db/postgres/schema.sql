@@ -1,4 +1,4 @@
--- The same tables as SQLite's. Texts are compared byte by byte, as there.
+-- The same tables as in SQLite. Texts compare byte by byte, as there.
 
 create table run (
     number bigint generated always as identity primary key,
@@ -25,7 +25,7 @@ create index run_turn on run (holder, keep) where keep is not null and finished_
 
 create index run_running on run (owner, id) where status = 'running';
 
--- id = run.number * 2^32 + seq: one tree, each run's events together.
+-- id = run.number * 2^32 + seq: one index tree, in which the events of a run are adjacent.
 create table event (
     id bigint primary key,
     at bigint not null,
@@ -151,7 +151,7 @@ create table hook (
     created_at bigint not null
 );
 
--- What is taken away with old runs is found by these.
+-- Indexes that find the data to delete together with old runs.
 create index event_output on event (output) where output is not null;
 create index run_bundle on run (bundle);
 create index run_finished on run (status, finished_at) where finished_at is not null;
@@ -159,15 +159,15 @@ create index started_run on started (run);
 
 create index run_unfinished on run (created_at) where finished_at is null;
 
--- The processes that drive runs. Each says again and again that it lives; who has not until expires_at is taken for dead.
--- commit_number is that of its last commit, by which it learns what became of one whose answer was lost.
+-- Processes that drive runs. Each renews its lease; a process is dead once expires_at has passed. commit_number is the
+-- number of its last commit, which tells a process whether an unacknowledged commit happened.
 create table process (
     name text collate "C" primary key,
     commit_number bigint not null,
     expires_at timestamptz not null
 );
 
--- By what blocks are found: their words, and vectors that stand for their texts. Equal texts share a vector.
+-- Search index of blocks: their words, and embeddings of their texts. Equal texts share an embedding.
 create table block_card (
     holder text collate "C" not null,
     id text collate "C" not null,
@@ -193,7 +193,7 @@ create table embedding (
     primary key (model, hash)
 );
 
--- Counts what changed of a holder's blocks, so that a process knows when what it has in memory is old.
+-- Counts changes to a user's blocks, so that a process can detect that its cache is out of date.
 create table block_state (
     holder text collate "C" primary key,
     version bigint not null

@@ -1,6 +1,6 @@
-//! One session with a Postgres server. It has a runtime of its own, which turns only while somebody waits for an answer,
-//! so that it can be used like a file. Statements are prepared once, and those whose answer nobody waits for are sent
-//! together with the next.
+//! One session with a Postgres server. It owns a runtime that runs only while a caller waits for a result, so that it
+//! can be used from blocking code. Statements are prepared once. Statements whose result is not needed are pipelined
+//! with the next one.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -20,13 +20,13 @@ use crate::db::{Error, Param};
 
 type Sent = Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send>>;
 
-/// A session.
+/// A session with a Postgres server.
 pub(crate) struct Session {
-    /// Taken when the session is dropped.
+    /// `None` only while the session is being dropped.
     runtime: Option<Runtime>,
     client: Arc<Client>,
     statements: RefCell<HashMap<String, Statement>>,
-    /// What was sent and not waited for.
+    /// Statements that were sent but not awaited.
     sent: RefCell<Vec<Sent>>,
 }
 
@@ -35,7 +35,7 @@ impl Session {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?;
         let (client, connection) = runtime.block_on(database.config.connect(Tls::new()))?;
-        // It ends with the client; what goes wrong with it is said to whoever waits for an answer.
+        // The connection task ends with the client. Its errors surface in the calls that wait for results.
         runtime.spawn(connection);
         Ok(Session {
             runtime: Some(runtime),
@@ -62,7 +62,7 @@ impl Session {
         Ok(statement)
     }
 
-    /// Sends a statement; how it ended is seen at the next [`Session::flush`].
+    /// Sends a statement. Its error is reported by the next [`Session::flush`].
     pub(crate) fn send(&self, sql: &str, params: &[Param<'_>]) -> Result<(), Error> {
         let statement = self.prepared(sql, params)?;
         let params: Vec<Owned> = params.iter().map(Owned::from).collect();
@@ -73,14 +73,14 @@ impl Session {
         }))
     }
 
-    /// Sends statements without parameters, as [`Session::send`] does.
+    /// Sends statements without parameters, like [`Session::send`].
     pub(crate) fn send_plain(&self, sql: &'static str) -> Result<(), Error> {
         let client = self.client.clone();
         self.begin(Box::pin(async move { client.batch_execute(sql).await.map(|()| 0) }))
     }
 
     fn begin(&self, mut sending: Sent) -> Result<(), Error> {
-        // Its first turn puts it into the connection's queue.
+        // The first poll puts the statement into the connection's queue.
         match sending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Ok(done.map(drop)?),
             Poll::Pending => {
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Waits for everything that was sent; the first failure, if there is one.
+    /// Waits for all sent statements and returns the first error, if any.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         let sent = std::mem::take(&mut *self.sent.borrow_mut());
         let all = async {
@@ -106,7 +106,7 @@ impl Session {
         Ok(self.wait(all)?)
     }
 
-    /// The error that made the later one: after a failure the server refuses the rest of a transaction.
+    /// Returns the error that caused `later`: after a failure the server rejects the rest of a transaction.
     fn cause<T>(&self, later: tokio_postgres::Error) -> Result<T, Error> {
         self.flush()?;
         Err(later.into())
@@ -124,7 +124,7 @@ impl Session {
         self.wait(self.client.query(&statement, &params)).or_else(|error| self.cause(error))
     }
 
-    /// Runs statements without parameters.
+    /// Executes statements without parameters.
     pub(crate) fn run(&self, sql: &str) -> Result<(), Error> {
         Ok(self.wait(self.client.batch_execute(sql))?)
     }
@@ -132,7 +132,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The usual way waits, which is not allowed where other tasks run.
+        // Dropping a runtime normally blocks, which is not allowed in an async context.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -155,7 +155,7 @@ fn bound<'a>(param: &'a Param<'_>) -> &'a (dyn ToSql + Sync) {
     }
 }
 
-/// A parameter that outlives its statement's caller.
+/// A statement parameter that owns its value.
 enum Owned {
     Text(Option<String>),
     Int(Option<i64>),

@@ -1,4 +1,4 @@
-//! TLS to a Postgres server: its certificate is checked against what the machine trusts, like that of a web site.
+//! TLS for Postgres connections. The server's certificate is verified with the platform's trust store.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Makes encrypted connections.
+/// Creates encrypted connections.
 #[derive(Clone)]
 pub(crate) struct Tls {
     name: Option<ServerName<'static>>,
@@ -34,7 +34,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, domain: &str) -> io::Result<Tls> {
-        // A socket in a folder has no name, and is never encrypted.
+        // A Unix socket has no server name and is never encrypted.
         Ok(Tls { name: ServerName::try_from(domain.to_owned()).ok() })
     }
 }
@@ -46,7 +46,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Tls {
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
-            let name = self.name.ok_or_else(|| io::Error::other("the server has no name to check"))?;
+            let name = self.name.ok_or_else(|| io::Error::other("the database server has no host name to verify"))?;
             let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
             let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
             let config = builder.with_platform_verifier().map_err(io::Error::other)?.with_no_client_auth();
@@ -55,7 +55,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Tls {
     }
 }
 
-/// An encrypted connection.
+/// An encrypted connection to a Postgres server.
 pub(crate) struct Encrypted<S>(tokio_rustls::client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {

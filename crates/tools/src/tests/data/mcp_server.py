@@ -1,4 +1,4 @@
-"""A small MCP server for tests: JSON-RPC, one message a line. Arguments: a file that gets a line for each call, and a mode."""
+"""A small MCP server for tests: JSON-RPC, one message per line. Arguments: a file to log each call to, and a mode."""
 
 import json
 import os
