@@ -29,7 +29,7 @@ pub(crate) fn detect(file: &str, text: &str, problems: &mut Problems) -> Option<
     let tree = read_json(text, parse_node(text), problems)?;
     let Some(format) = by_shape(&tree) else {
         let span = Span { start: tree.span.start, length: 1 };
-        let message = "this is JSON, but none of the formats that are known";
+        let message = "this is JSON, but not in any known format";
         problems.error(Code::UnknownFormat, span, message).help = Some(
             "a flow has \"steps\" with \"type\"; a step list has \"steps\" with \"functionId\"; a pipeline has \
              \"nodes\" with \"block_id\"; a graph has \"nodes\" with \"nodeType\"; an agent has a \"systemPrompt\"; Markdown workflows end in .mdx or \

@@ -62,7 +62,7 @@ impl Sources {
 
     fn no_function(&self, function: &str, span: Span, problems: &mut Problems) {
         if BUILT_IN.contains(&function) {
-            let message = format!("{function} is a step of its own, and no tool");
+            let message = format!("{function} is a step kind, not a tool");
             problems.error(Code::UnknownTool, span, message);
             return;
         }

@@ -81,11 +81,11 @@ fn advice(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix>) 
             let fix = Fix { title: "remove the comma before it".into(), edits: vec![(comma, String::new())] };
             return (Some("remove the comma before it"), Some(fix));
         }
-        Some('\'') => "JSON has texts in double quotes",
+        Some('\'') => "JSON strings need double quotes",
         Some('/') => "JSON has no comments",
         Some('\n' | '\r') => "write a line break inside a text as \\n",
         Some(found) if found.is_alphabetic() => {
-            "only constants can stand here: texts in quotes, numbers, true, false, null, lists and objects"
+            "only constants are allowed here: quoted strings, numbers, true, false, null, lists and objects"
         }
         _ => return (None, None),
     };

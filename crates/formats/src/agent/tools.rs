@@ -84,7 +84,7 @@ impl<'a> Tools<'a> {
             Some(match near {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!(
-                    "a workflow may have errors, or be switched off; the record of a tool stands in {TOOLS}{name}.json"
+                    "the workflow may have errors or be switched off; a tool record belongs in {TOOLS}{name}.json"
                 ),
             });
     }

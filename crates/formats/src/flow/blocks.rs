@@ -176,7 +176,7 @@ impl Compiler<'_> {
         let (Some(name), Some(value)) = (name.as_literal(), value.as_literal()) else { return };
         let lower = name.to_lowercase();
         if SECRET.iter().any(|word| lower.contains(word)) && value.len() >= 12 {
-            let message = format!("the value of header {name} looks like a secret and stands in the file");
+            let message = format!("the value of header {name} looks like a secret written in the file");
             self.problems.warn(Code::LiteralSecret, span, message).help =
                 Some("write ${secret.NAME} and set FLOWLOOM_SECRET_NAME in the environment".into());
         }

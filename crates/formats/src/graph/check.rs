@@ -129,7 +129,7 @@ fn way_out(graph: &Graph<'_>, problems: &mut Problems) {
         is_agent && !graph.edges.iter().any(|edge| edge.from == index && edge.condition == Condition::Always)
     });
     if !has_end && !ends_itself && !graph.nodes.is_empty() {
-        let message = "no edge leads to the end, and every node goes on by itself; the run will reach its step limit";
+        let message = "no edge leads to the end, and every node continues by itself; the run will reach its step limit";
         problems.warn(Code::NoWayOut, graph.nodes[graph.entry].span, message).help =
             Some("add an edge with \"targetNodeId\": null".into());
     }

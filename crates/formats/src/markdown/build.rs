@@ -226,7 +226,7 @@ impl Compiler<'_> {
             Some(value) => Some(value),
             None => {
                 self.attribute_error(action, "max", "must be a whole number of at least 1", text).help =
-                    Some("write max={20}; a bound that depends on a value belongs into until".into());
+                    Some("write max={20}; put a limit that depends on a value into until".into());
                 None
             }
         }
@@ -324,7 +324,7 @@ impl Compiler<'_> {
         let allocator = Allocator::default();
         let parsed = self.read(expression, &allocator)?;
         let Expression::ObjectExpression(object) = &parsed else {
-            self.attribute_error(action, "provide", "must be an object with its names written out", text).help =
+            self.attribute_error(action, "provide", "must be an object literal with plain keys", text).help =
                 Some("write provide={{ name: value }}".into());
             return None;
         };
@@ -334,7 +334,7 @@ impl Compiler<'_> {
                 ObjectPropertyKind::ObjectProperty(pair) if !pair.computed && !pair.method => pair,
                 other => {
                     let (start, end) = (other.span().start as usize, other.span().end as usize);
-                    let message = "provide needs its names written out".to_owned();
+                    let message = "provide must be an object literal with plain keys".to_owned();
                     self.report(expression, Code::ActionAttribute, start, end, message).help =
                         Some("write provide={{ name: value }}".into());
                     is_fine = false;

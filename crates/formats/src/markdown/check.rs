@@ -102,8 +102,7 @@ impl Seen {
 
     fn unsupported(&mut self, span: oxc_span::Span, name: &str) {
         let message = format!("{name} is not allowed in an expression");
-        let help = "expressions have values, operators, calls and functions; statements, classes, patterns and new are \
-                    left out";
+        let help = "expressions have values, operators, calls and functions, not statements, classes, patterns or new";
         self.note(Code::ExpressionUnsupported, span, message, help);
     }
 
@@ -138,14 +137,14 @@ impl Seen {
         }
         let span = outer.property.span;
         let (start, end) = (span.start as usize, span.end as usize);
-        let message = format!("join() gives a text, and a text has no {method}()");
+        let message = format!("join() returns a string, and a string has no {method}()");
         let swap = OF_LISTS[..5].contains(&method).then(|| Swap {
             title: format!("call {method}() before join()"),
             start: inner.object.span().end as usize,
             middle: join.span.end as usize,
             end: call.span.end as usize,
         });
-        let help = Some(format!("call {method}() on the list, and join() on what it gives"));
+        let help = Some(format!("call {method}() on the list, and join() on the result"));
         self.findings.push(Finding { code: Code::NotAMethod, start, end, message, help, swap });
     }
 

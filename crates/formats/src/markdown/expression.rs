@@ -196,7 +196,7 @@ impl Compiler<'_> {
                     let message = format!("this is not a JavaScript expression: {}", error.message);
                     let diagnostic = self.report(text, Code::ExpressionSyntax, at, at + length, message);
                     diagnostic.help =
-                        Some("one expression stands between braces; write \\{ for a brace that is only text".into());
+                        Some("write one expression between braces; write \\{ for a brace that is plain text".into());
                 }
                 None
             }
@@ -253,11 +253,11 @@ impl Compiler<'_> {
         let diagnostic = self.report(text, Code::UnknownName, start, end, message);
         match meant {
             _ if names.is_later(name) => {
-                diagnostic.help = Some(format!("the action {name} stands further down; use its result after it"));
+                diagnostic.help = Some(format!("the action {name} is further down; use its result after it"));
             }
             _ if names.is_outside(name) => {
                 diagnostic.help =
-                    Some(format!("a block sees only what it is given: add provide={{{{ {name} }}}} to it"));
+                    Some(format!("a block sees only provided values: add provide={{{{ {name} }}}} to it"));
             }
             Some(meant) => {
                 diagnostic.help = Some(format!("did you mean {meant}?"));

@@ -27,7 +27,7 @@ pub(super) enum System {
     /// The default instructions.
     #[default]
     Usual,
-        /// No instructions.
+    /// No instructions.
     None,
     /// The author's instructions.
     Own(String),

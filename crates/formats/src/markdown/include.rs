@@ -24,7 +24,7 @@ impl Compiler<'_> {
         locals: &[String],
     ) -> Option<Vec<Block>> {
         let Some(name) = resolve(self.entry, path) else {
-            let message = format!("include({path:?}) leads out of the workflow's folder");
+            let message = format!("include({path:?}) is outside the workflow's folder");
             self.report(text, Code::IncludeFailed, start, end, message).help =
                 Some("put the file into the folder of the workflow, or below it".into());
             return None;

@@ -1,5 +1,6 @@
 //! Finds the end of a JavaScript expression from brackets, strings, templates, comments and fragments, without a
 //! parser.
+//!
 //! The Markdown parser asks at every closing brace whether the expression is complete. Errors in the expression are
 //! reported later, all at once.
 

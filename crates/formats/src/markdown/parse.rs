@@ -129,9 +129,9 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
             None => Some(root.children),
             Some(at) => {
                 let span = text.span(at, at + 1);
-                let diagnostic = problems.error(Code::MdxSyntax, span, "a tag begins here and does not end");
+                let diagnostic = problems.error(Code::MdxSyntax, span, "this tag is not closed");
                 diagnostic.file = text.file.to_owned();
-                diagnostic.help = Some("end it with > or />, or write \\< for a sign that is only text".into());
+                diagnostic.help = Some("end it with > or />, or write \\< for a sign that is plain text".into());
                 None
             }
         },
@@ -209,9 +209,9 @@ fn advice(text: &Text<'_>, at: usize, reason: &str) -> (Option<String>, Option<F
     let help = if reason.contains("closing tag") || reason.contains("closing slash") {
         "an element that is opened must be closed: <Name … /> or <Name …> … </Name> on lines of their own"
     } else if reason.contains("expression") || reason.contains("brace") {
-        "write \\{ for a brace that is only text"
+        "write \\{ for a brace that is plain text"
     } else if reason.contains("name") || reason.contains("tag") {
-        "write \\< for a sign that is only text"
+        "write \\< for a sign that is plain text"
     } else {
         return (None, None);
     };

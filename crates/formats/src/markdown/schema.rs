@@ -81,10 +81,7 @@ impl Reader<'_> {
             Expression::Identifier(name) => (self.data)(name.name.as_str())
                 .ok_or_else(|| wrong(expression, "only constants of the frontmatter's data can be named here"))?,
             _ => {
-                return Err(wrong(
-                    expression,
-                    "this is known only when the workflow runs; a schema must be known before",
-                ));
+                return Err(wrong(expression, "this value is known only at run time; a schema must be constant"));
             }
         })
     }

@@ -114,7 +114,7 @@ impl Compiler<'_> {
             let names: Vec<&str> = cycle.iter().map(|index| rows[*index].id).collect();
             let message = format!("these nodes wait for each other: {}", names.join(" → "));
             self.problems.error(Code::Cycle, rows[cycle[0]].span, message).help =
-                Some("remove an edge or a reference of this circle".into());
+                Some("remove an edge or a reference from this cycle".into());
         }
         if self.problems.has_errors() {
             return None;
@@ -193,7 +193,7 @@ impl Compiler<'_> {
             let diagnostic = self.problems.error(Code::UnknownBlockId, span, format!("there is no block {id:?}"));
             diagnostic.help = Some(match did_you_mean(id, self.blocks.ids()) {
                 Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("put its definition into {BLOCKS}{id}.json beside this file"),
+                None => format!("put its definition into {BLOCKS}{id}.json next to this file"),
             });
         }
         found
