@@ -1,4 +1,4 @@
-//! Asking a model, and the JSON in what it says.
+//! Asks a model, and reads the JSON in its answers.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -11,12 +11,13 @@ use crate::REPAIRS;
 use crate::event::Event;
 use crate::world::{Question, World, user_says};
 
-/// Opening braces of an answer from which reading is tried.
+/// Maximum number of opening braces from which parsing an answer is tried.
 const MOST_STARTS: usize = 100;
-/// Text of an answer that cannot be used which is shown to the model again, in characters.
+/// Maximum length of an unusable answer that is quoted to the model, in characters.
 const MOST_SHOWN: usize = 16_000;
 
-/// Asks once and tells what was asked and said. Inside: the answer's text, or why there is none that could be used.
+/// Asks once, and emits the prompt and the answer. Returns the text of the answer, or (inner `Err`) the reason why the
+/// answer is unusable.
 pub(crate) async fn ask(world: &dyn World, question: &Question) -> Result<Result<String, String>, StepError> {
     let Question { stage, system, messages, .. } = question;
     world.tell(Event::LlmPrompt { stage: stage.clone(), system: system.clone(), messages: messages.clone() });
@@ -30,7 +31,7 @@ pub(crate) async fn ask(world: &dyn World, question: &Question) -> Result<Result
     Ok(Ok(answer.text))
 }
 
-/// Asks until `read` can use the answer. Each time the model hears everything that was wrong so far.
+/// Asks until `read` accepts the answer. Each further prompt lists all errors so far.
 pub(crate) async fn ask_until<T>(
     world: &dyn World,
     stage: &'static str,
@@ -41,9 +42,9 @@ pub(crate) async fn ask_until<T>(
     Ok(value)
 }
 
-/// A question, and what was wrong with the answers so far.
+/// A question, and the errors of the answers so far.
 pub(crate) struct Dialogue {
-    /// What is to be asked next.
+    /// The next question.
     pub(crate) question: Question,
     first: Message,
     problems: Vec<Vec<String>>,
@@ -55,12 +56,12 @@ impl Dialogue {
         Dialogue { question, first, problems: Vec::new() }
     }
 
-    /// Answers that could not be used.
+    /// The number of unusable answers.
     pub(crate) fn failures(&self) -> usize {
         self.problems.len()
     }
 
-    /// The next answer that `read` can use, with its text.
+    /// The next answer that `read` accepts, with its text.
     pub(crate) async fn next<T>(
         &mut self,
         world: &dyn World,
@@ -79,7 +80,7 @@ impl Dialogue {
         }
     }
 
-    /// Tells what is wrong with an answer, which is then asked for again; an error if that was done often enough.
+    /// Rejects an answer, so that the question is asked again. Fails with `FL1060` once the repairs are exhausted.
     pub(crate) fn refuse(
         &mut self,
         world: &dyn World,
@@ -91,13 +92,14 @@ impl Dialogue {
         world.tell(Event::Validation { stage, error: Some(error.clone()) });
         self.failed(said, problems);
         if self.failures() > REPAIRS {
-            let message = format!("{stage}: no answer of {} could be used; of the last: {error}", self.failures());
+            let message =
+                format!("{stage}: none of {} answers could be used; errors of the last: {error}", self.failures());
             return Err(StepError::new(Code::AuthoringFailed, message));
         }
         Ok(())
     }
 
-    /// The next question shows the last answer, and all that was wrong with it and with those before it.
+    /// Records the errors of an answer. The next question contains that answer and all errors so far.
     pub(crate) fn failed(&mut self, said: Option<&str>, problems: Vec<String>) {
         self.problems.push(problems);
         let mut wish = "Your answer cannot be used. Errors so far:".to_owned();
@@ -113,7 +115,7 @@ impl Dialogue {
     }
 }
 
-/// The JSON object in an answer, preferably one that has one of `keys`; what stands around it does not matter.
+/// The JSON object in an answer, preferably one with one of `keys`; surrounding text is ignored.
 pub(crate) fn object(text: &str, keys: &[&str]) -> Option<Map> {
     let has_key = |map: &Map| keys.iter().any(|key| map.contains_key(*key));
     let mut first = None;
@@ -133,25 +135,25 @@ pub(crate) fn object(text: &str, keys: &[&str]) -> Option<Map> {
     mended(text).filter(has_key).or(first)
 }
 
-/// The bytes of the JSON value that `text` begins with.
+/// The length in bytes of the JSON value at the start of `text`.
 fn length_of_value(text: &str) -> Option<usize> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
     values.next()?.ok()?;
     Some(values.byte_offset())
 }
 
-/// What stands between the first brace and the last, read as nearly-JSON: source code often has raw line breaks.
+/// The text from the first brace to the last, parsed leniently: source code often contains raw line breaks.
 fn mended(text: &str) -> Option<Map> {
     let (start, end) = (text.find('{')?, text.rfind('}')?);
     read_lenient(text.get(start..=end)?)?.as_map().cloned()
 }
 
-/// The text of a field, without blanks around it; `None` if there is none.
+/// The trimmed text of a field; `None` if it is empty or missing.
 pub(crate) fn text_of(map: &Map, key: &str) -> Option<String> {
     map.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// The texts of a list; what else is in it does not count.
+/// The strings of a list; other items are ignored.
 pub(crate) fn texts_of(map: &Map, key: &str) -> Vec<String> {
     let items = map.get(key).and_then(Value::as_list).unwrap_or_default();
     items.iter().filter_map(Value::as_str).map(str::to_owned).collect()

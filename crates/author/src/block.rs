@@ -1,4 +1,4 @@
-//! A block as a model writes it: what is taken of the answer, and what is wrong with it before anything runs.
+//! Reads a block from a model's answer, and lists everything that is wrong with it before it runs.
 
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::{check_block, template};
@@ -8,13 +8,13 @@ use crate::answer::{object, text_of, texts_of};
 use crate::event::names;
 use crate::wanted::{CATEGORIES, EXECUTION, Wanted, one_of, required, untyped};
 
-/// Largest source or prompt, in bytes.
+/// Maximum size of a source or a prompt, in bytes.
 const MOST_SOURCE: usize = 64 * 1024;
-/// Examples that are kept and tried.
+/// Maximum number of examples that are stored and tried.
 const MOST_EXAMPLES: usize = 3;
 
-/// The definition of the block `id` in an answer, or everything that is wrong with it. Only what a block has is taken;
-/// what the answer leaves out comes from what is wanted.
+/// The definition of the block `id` in an answer, or all of its errors. Only known fields are taken; what the answer
+/// leaves out is filled in from the required block.
 pub(crate) fn read(text: &str, wanted: &Wanted, id: &str) -> Result<Value, Vec<String>> {
     let Some(answer) = object(text, &["source_code", "python_source", "prompt_template"]) else {
         return Err(vec!["the answer has no JSON object".to_owned()]);
@@ -59,12 +59,12 @@ pub(crate) fn read(text: &str, wanted: &Wanted, id: &str) -> Result<Value, Vec<S
     if problems.is_empty() { Ok(block) } else { Err(problems) }
 }
 
-/// A text as it stands, since blanks mean something in it; `None` if there is nothing else.
+/// A text with its white space, which is significant; `None` if it is blank.
 fn code_of(answer: &Map, key: &str) -> Option<String> {
     answer.get(key).and_then(Value::as_str).filter(|code| !code.trim().is_empty()).map(str::to_owned)
 }
 
-/// `count_words` as people write it.
+/// The id as a title: `count_words` becomes `Count Words`.
 fn title(id: &str) -> String {
     let capital = |word: &str| {
         let mut letters = word.chars();
@@ -73,7 +73,7 @@ fn title(id: &str) -> String {
     id.split(['_', '-']).filter_map(capital).collect::<Vec<_>>().join(" ")
 }
 
-/// The schema in an answer, or the one that is wanted; what the others count on must stay.
+/// The schema in the answer, or the required one. Fields that other blocks rely on must be present.
 fn schema(answer: &Map, key: &str, wanted: &Option<Value>, problems: &mut Vec<String>) -> Value {
     let given = answer.get(key).filter(|schema| schema.as_map().is_some_and(|map| !map.is_empty()));
     let Some(schema) = given.or(wanted.as_ref()) else {
@@ -88,8 +88,8 @@ fn schema(answer: &Map, key: &str, wanted: &Option<Value>, problems: &mut Vec<St
     schema.clone()
 }
 
-/// Where a schema differs from the one that was asked for in a way that others would notice: an input nobody knows of,
-/// an output that is not there, another type.
+/// The differences from the required schema that other blocks would notice: an unknown required input, a missing
+/// output, another type.
 fn broken_promises(given: &Value, wanted: &Value, key: &str) -> Vec<String> {
     let none = Map::new();
     let fields = |schema: &'_ Value| schema.get("properties").and_then(Value::as_map).cloned();
@@ -114,8 +114,7 @@ fn broken_promises(given: &Value, wanted: &Value, key: &str) -> Vec<String> {
     problems
 }
 
-/// An output schema that requires something: all its fields, if it does not say which. Else a block that gives nothing
-/// would pass.
+/// Makes an output schema require all its fields if it requires none. Otherwise a block without output would pass.
 fn always(schema: Value) -> Value {
     let Some(map) = schema.as_map().filter(|_| required(&schema).next().is_none()) else { return schema };
     let fields = map.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
@@ -124,7 +123,7 @@ fn always(schema: Value) -> Value {
     map.into()
 }
 
-/// The examples of an answer; their inputs must be what the block takes.
+/// The examples of an answer; their inputs must match the input schema.
 fn examples(answer: &Map, inputs: &Value, problems: &mut Vec<String>) -> Vec<Value> {
     let list = answer.get("examples").and_then(Value::as_list).unwrap_or_default();
     let mut kept = Vec::new();
@@ -141,7 +140,7 @@ fn examples(answer: &Map, inputs: &Value, problems: &mut Vec<String>) -> Vec<Val
     kept
 }
 
-/// A prompt names inputs that exist, and all that must be given.
+/// A prompt must use all required inputs, and only known ones.
 fn placeholders(block: &Map, inputs: &Value) -> Vec<String> {
     let text = block.get("prompt_template").and_then(Value::as_str).unwrap_or_default();
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! Which of the blocks that were found is taken.
+//! Chooses one of the blocks that a search found.
 
 use flowloom_core::block::{Card, Fit, Thresholds, fit};
 use flowloom_core::value::Value;
@@ -6,8 +6,8 @@ use flowloom_core::value::Value;
 use crate::wanted::Wanted;
 use crate::world::Candidate;
 
-/// The best candidate that can do what is wanted, as its place in the list, and how like it is: the likest of those that
-/// [`fit`]. A block that is called by its id is taken however like it is; one that only starts pipelines never is.
+/// The best candidate that matches the required block, as its index and its score. A block requested by its id is
+/// chosen whatever its score; a trigger never is.
 pub fn choose(wanted: &Wanted, candidates: &[Candidate], thresholds: &Thresholds) -> Option<(usize, f32)> {
     if wanted.is_only_named() {
         let called = |found: &Candidate| id(&found.block) == Some(wanted.suggested_id.as_str());
@@ -26,7 +26,7 @@ pub fn choose(wanted: &Wanted, candidates: &[Candidate], thresholds: &Thresholds
     best
 }
 
-/// How like a candidate is to what is wanted; `None` if it cannot stand for it.
+/// The score of a candidate; `None` if it does not match.
 fn likeness(wanted: &Card, candidate: &Candidate, thresholds: &Thresholds) -> Option<f32> {
     let block = &candidate.block;
     if id(block).is_none() || block.get("category").and_then(Value::as_str) == Some("trigger") {

@@ -1,4 +1,4 @@
-//! Before anything is built: is the request clear enough, or what is to be asked?
+//! Clarification: whether the goal is clear enough to start, or which question to ask.
 
 use flowloom_core::error::StepError;
 use flowloom_core::request::{Message, Role};
@@ -9,7 +9,7 @@ use crate::answer::{ask, object, text_of};
 use crate::marked::marked;
 use crate::world::{Question, World, user_says};
 
-/// Questions that a person is asked at most; what is said after the last answer is the specification.
+/// Maximum number of questions. After the last answer the conversation is the specification.
 pub const ROUNDS: usize = 3;
 
 const STAGE: &str = "clarify";
@@ -17,43 +17,43 @@ const SYSTEM: &str = include_str!("prompts/clarify.txt");
 const SCHEMA: &str = include_str!("prompts/clarify.schema.json");
 const REFINE: &str = include_str!("prompts/refine.txt");
 
-/// Who said something before.
+/// The author of an earlier message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speaker {
-    /// The person.
+    /// The user.
     User,
-    /// Whoever asked them.
+    /// The planner.
     Assistant,
 }
 
-/// Something that was said before.
+/// An earlier message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Said {
-    /// By whom.
+    /// The author.
     pub role: Speaker,
-    /// The words.
+    /// The text.
     pub content: String,
 }
 
-/// A message, and what was said before it.
+/// A message and its history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// What the person says now.
+    /// The user's current message.
     pub message: String,
-    /// What was said before.
+    /// The earlier messages.
     #[serde(default)]
     pub history: Vec<Said>,
 }
 
-/// Where a conversation has led.
+/// The result of a clarification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clarified {
-    /// Whether building can begin.
+    /// Whether the goal is clear.
     pub ready: bool,
-    /// What is to be built, in words that need no conversation.
+    /// The goal as a self-contained specification.
     pub refined_intent: Option<String>,
-    /// What the person is asked.
+    /// The question for the user.
     pub question: Option<String>,
 }
 
@@ -63,8 +63,9 @@ impl Clarified {
     }
 }
 
-/// Decides whether the request is clear. After three questions, or an answer that says neither, it is written down as it
-/// is: nobody is asked a fourth time, and nobody is stuck with a model that cannot answer.
+/// Decides whether the goal is clear. After three questions, or after an undecided answer of the model, the
+/// conversation is written down as a specification: there is never a fourth question, and a weak model is not a dead
+/// end. Fails if the model cannot be called.
 pub async fn clarify(world: &dyn World, conversation: &Conversation) -> Result<Clarified, StepError> {
     let said_by_user = conversation.history.iter().filter(|said| said.role == Speaker::User).count() + 1;
     if said_by_user > ROUNDS {
@@ -86,7 +87,7 @@ fn message(said: &Said) -> Message {
     Message::new(role, said.content.as_str())
 }
 
-/// What an answer decides; `None` if it decides nothing.
+/// The decision of an answer; `None` if it contains none.
 fn read(text: &str) -> Option<Clarified> {
     let map = object(text, &["ready"])?;
     if map.get("ready").and_then(Value::as_bool)? {
@@ -103,7 +104,7 @@ async fn refine(world: &dyn World, conversation: &Conversation) -> Result<Clarif
     };
     let text = ask(world, &question).await?.unwrap_or_default();
     let text = text.trim();
-    // A model that says nothing leaves what the person said.
+    // If the model returns nothing, the user's messages are the specification.
     Ok(Clarified::ready(if text.is_empty() { wishes(conversation) } else { text.to_owned() }))
 }
 

@@ -1,4 +1,4 @@
-//! Stage 3: blocks that are not there are written, tried, and written again if need be.
+//! Stage 3: missing blocks are written, tried, and rewritten if they fail.
 
 use flowloom_core::error::StepError;
 use flowloom_core::render;
@@ -14,49 +14,49 @@ use crate::trial::{Verdict, cases, verdict};
 use crate::wanted::Wanted;
 use crate::world::{Question, World};
 
-/// The stage's name.
+/// The name of the stage.
 pub const STAGE: &str = "create";
 
 const SYSTEM: &str = include_str!("prompts/create.txt");
 const SCHEMA: &str = include_str!("prompts/create.schema.json");
 
-/// A block that is to be written.
+/// A block to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// What is wanted.
+    /// The required block.
     pub wanted: Wanted,
-    /// The id that it gets, which nothing else has.
+    /// The id of the new block, which is not taken.
     pub id: String,
-    /// What the person wants.
+    /// The user's goal.
     pub intent: String,
-    /// Which of the blocks that are missing it is, from 0.
+    /// The index of this block among the missing ones, from 0.
     pub index: usize,
-    /// How many are missing.
+    /// The number of missing blocks.
     pub total: usize,
 }
 
-/// What came of an order.
+/// The result of writing a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Made {
     /// A block that passed all its trials.
     Created {
-        /// Its definition.
+        /// The definition.
         block: Value,
-        /// Answers that it took.
+        /// The number of answers that it took.
         answers: usize,
     },
-    /// Nothing that could be kept.
+    /// No usable block.
     Failed {
-        /// The id that it would have had.
+        /// The id that the block would have had.
         block_id: String,
-        /// What was wrong with each answer.
+        /// The errors of each answer.
         errors: Vec<String>,
     },
 }
 
 impl Made {
-    /// The block's id.
+    /// The id of the block.
     pub fn id(&self) -> &str {
         match self {
             Made::Created { block, .. } => block.get("id").and_then(Value::as_str).unwrap_or_default(),
@@ -64,24 +64,24 @@ impl Made {
         }
     }
 
-    /// The block, if there is one.
+    /// The block, if it was created.
     pub fn block(&self) -> Option<&Value> {
         if let Made::Created { block, .. } = self { Some(block) } else { None }
     }
 }
 
-/// An id like `suggested` that is not taken.
+/// An id derived from `suggested` that is not taken.
 pub fn free_id(suggested: &str, is_taken: impl Fn(&str) -> bool) -> String {
     numbered(suggested).find(|id| !is_taken(id)).unwrap_or_else(|| suggested.to_owned())
 }
 
-/// An id, and that id with numbers.
+/// The id, then the id with numbers appended.
 pub fn numbered(id: &str) -> impl Iterator<Item = String> {
     std::iter::once(id.to_owned()).chain((2u32..).map(move |number| format!("{id}_{number}")))
 }
 
-/// Writes a block: each answer is checked as it is written, then tried. One that fails goes back with everything that was
-/// wrong so far, and what comes instead is tried anew from the beginning.
+/// Writes a block. Each answer is checked and then tried. If it fails, the model receives all errors so far, and its
+/// next answer is tried from the beginning. Fails only if the environment fails (no provider, no sandbox).
 pub async fn create(world: &dyn World, order: &Order) -> Result<Made, StepError> {
     let Order { wanted, id, index, total, .. } = order;
     let (suggested_id, description) = (wanted.suggested_id.clone(), wanted.description.clone());
@@ -121,7 +121,7 @@ fn question(order: &Order) -> Question {
     Question::new(&format!("{STAGE}:{}", order.wanted.suggested_id), SYSTEM, user, Some(SCHEMA))
 }
 
-/// What was said, and the block in it if it passed everything.
+/// The text of an answer, and the block in it or its errors.
 type Attempted = (Option<String>, Result<Value, Vec<String>>);
 
 async fn attempt(world: &dyn World, order: &Order, question: &Question) -> Result<Attempted, StepError> {
@@ -140,7 +140,7 @@ async fn attempt(world: &dyn World, order: &Order, question: &Question) -> Resul
     Ok((Some(text), tested))
 }
 
-/// Everything that trials of a block bring up.
+/// The errors that the trials of a block reveal.
 async fn test(world: &dyn World, block: &Value) -> Result<Vec<String>, StepError> {
     let mut problems = Vec::new();
     let mut has_passed = false;
@@ -159,20 +159,20 @@ async fn test(world: &dyn World, block: &Value) -> Result<Vec<String>, StepError
     Ok(problems)
 }
 
-/// Tells that blocks will be written.
+/// Reports that blocks will be written.
 pub fn begin(world: &dyn World, missing: usize) {
-    let message = format!("writing {missing} block(s) that are not there");
+    let message = format!("writing {missing} missing block(s)");
     world.tell(Event::Stage { stage: STAGE, status: "running", message });
 }
 
-/// Tells that no block has to be written.
+/// Reports that no block has to be written.
 pub fn skip(world: &dyn World) {
-    let message = "all blocks are there".to_owned();
+    let message = "all blocks exist already".to_owned();
     world.tell(Event::Stage { stage: STAGE, status: "skipped", message });
     world.tell(Event::StageResult { stage: STAGE, status: "skipped", details: Map::new() });
 }
 
-/// Tells what was written.
+/// Reports the written blocks.
 pub fn finish(world: &dyn World, made: &[Made]) {
     let (created, failed): (Vec<_>, Vec<_>) = made.iter().partition(|made| made.block().is_some());
     let status = if failed.is_empty() { "done" } else { "failed" };

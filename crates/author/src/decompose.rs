@@ -1,4 +1,4 @@
-//! Stage 1: which blocks the request needs.
+//! Stage 1: which blocks the goal requires.
 
 use flowloom_core::error::StepError;
 use flowloom_core::value::{Map, Value};
@@ -8,15 +8,16 @@ use crate::event::{Event, count};
 use crate::wanted::{Wanted, read};
 use crate::world::{Question, World};
 
-/// The stage's name.
+/// The name of the stage.
 pub const STAGE: &str = "decompose";
 
 const SYSTEM: &str = include_str!("prompts/decompose.txt");
 const SCHEMA: &str = include_str!("prompts/decompose.schema.json");
 
-/// Breaks a request down into blocks; never an empty list.
+/// Decomposes a goal into required blocks; the list is never empty. Fails with `FL1060` if no answer of the model is
+/// usable.
 pub async fn decompose(world: &dyn World, intent: &str) -> Result<Vec<Wanted>, StepError> {
-    let message = "finding out which blocks are needed".to_owned();
+    let message = "finding the required blocks".to_owned();
     world.tell(Event::Stage { stage: STAGE, status: "running", message });
     let question = Question::new(STAGE, SYSTEM, format!("The wish:\n{intent}"), Some(SCHEMA));
     let wanted = ask_until(world, STAGE, question, read).await?;

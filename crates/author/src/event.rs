@@ -1,4 +1,4 @@
-//! What is told while a workflow is made: names and fields as the seed has them, and the origin's fields beside them.
+//! Events of the planner. Names and fields are those of AgentFlow's stream, with fields of the original system added.
 
 use flowloom_core::error::StepError;
 use flowloom_core::request::{Message, Role};
@@ -6,133 +6,133 @@ use flowloom_core::value::{Map, Number, Value};
 
 use crate::wanted::Wanted;
 
-/// Something that happened. The time (`ts`) is added by whoever sends it.
+/// An event of the planner. The sender adds the time (`ts`).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The request is taken up.
+    /// The planner starts.
     Start {
-        /// What is wanted.
+        /// The goal.
         intent: String,
-        /// By whom.
+        /// The user.
         user_id: String,
     },
-    /// A stage begins (`running`) or is not needed (`skipped`).
+    /// A stage starts (`running`) or is not needed (`skipped`).
     Stage {
-        /// Its name.
+        /// The name of the stage.
         stage: &'static str,
         /// `running` or `skipped`.
         status: &'static str,
-        /// In words, for people.
+        /// A description for people.
         message: String,
     },
-    /// A model is asked.
+    /// The model receives a prompt.
     LlmPrompt {
         /// The stage.
         stage: String,
-        /// Instructions.
+        /// The instructions.
         system: String,
-        /// What is said.
+        /// The messages.
         messages: Vec<Message>,
     },
-    /// A model answered.
+    /// The model answered.
     LlmResponse {
         /// The stage.
         stage: String,
-        /// Its text.
+        /// The text of the answer.
         text: String,
-        /// Seconds it took.
+        /// Duration, in seconds.
         elapsed: f64,
     },
-    /// An answer was held to what it must be.
+    /// An answer was validated.
     Validation {
         /// The stage.
         stage: &'static str,
-        /// What is wrong with it; nothing if it can be used.
+        /// The error; `None` if the answer is usable.
         error: Option<String>,
     },
-    /// A stage has ended.
+    /// A stage finished.
     StageResult {
-        /// Its name.
+        /// The name of the stage.
         stage: &'static str,
         /// `done`, `skipped` or `failed`.
         status: &'static str,
-        /// What came of it.
+        /// The results.
         details: Map,
     },
-    /// The blocks that are needed.
+    /// The required blocks.
     DecomposeBlocks(Vec<Wanted>),
-    /// The registry has a block.
+    /// The registry has a matching block.
     SearchFound {
-        /// For what.
+        /// The required block.
         suggested_id: String,
         /// The block.
         block: Value,
-        /// How well it fits.
+        /// The score.
         score: f64,
     },
-    /// The registry has no block.
+    /// The registry has no matching block.
     SearchMissing {
-        /// For what.
+        /// The required block.
         suggested_id: String,
-        /// What it should do.
+        /// Its description.
         description: String,
-        /// Blocks that were considered.
+        /// Number of candidates considered.
         candidates_checked: usize,
     },
-    /// A block is about to be written.
+    /// A block will be written.
     CreatingBlock {
-        /// Which of them, from 0.
+        /// The index of the block, from 0.
         index: usize,
-        /// How many there are.
+        /// The number of blocks to write.
         total: usize,
-        /// What for.
+        /// The required block.
         suggested_id: String,
-        /// What it should do.
+        /// Its description.
         description: String,
     },
-    /// A definition was written that can be tried.
+    /// A definition was written and will be tried.
     BlockCreated(Value),
     /// All trials passed.
     BlockTestPassed {
-        /// The block.
+        /// The id of the block.
         block_id: String,
     },
-    /// A definition cannot be used, or failed a trial.
+    /// A definition is unusable, or failed a trial.
     BlockTestFailed {
-        /// The block.
+        /// The id of the block.
         block_id: String,
-        /// What is wrong.
+        /// The error.
         error: String,
-        /// Whether it will be written again.
+        /// Whether the block will be rewritten.
         retry: bool,
     },
-    /// The block is given up; it is not kept.
+    /// The block was given up and is not stored.
     BlockCreateFailed {
-        /// The block.
+        /// The id of the block.
         block_id: String,
-        /// What was wrong last.
+        /// The last error.
         error: String,
     },
-    /// A pipeline came of it.
+    /// The pipeline is complete.
     Complete {
         /// The pipeline.
         pipeline: Value,
-        /// What each stage did.
+        /// A summary of each stage.
         log: Vec<Value>,
     },
-    /// Nothing came of it.
+    /// The planner failed.
     Error {
-        /// The stage that could not go on.
+        /// The stage that failed.
         stage: &'static str,
-        /// Why.
+        /// The error.
         error: StepError,
-        /// Blocks that are neither in the registry nor could be written.
+        /// Blocks that are missing and could not be written.
         missing_blocks: Vec<String>,
     },
 }
 
 impl Event {
-    /// Its name on the stream.
+    /// The name in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
             Event::Start { .. } => "start",
@@ -154,7 +154,7 @@ impl Event {
         }
     }
 
-    /// Its data, with its name as `type`.
+    /// The data, with the name as `type`.
     pub fn payload(&self) -> Value {
         let fields = match self {
             Event::Start { intent, user_id } => vec![("intent", text(intent)), ("user_id", text(user_id))],

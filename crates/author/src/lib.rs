@@ -1,9 +1,9 @@
-//! From a request in plain language to a pipeline that passes its check.
+//! The planner: from a goal in plain language to a pipeline that passes its check.
 //!
-//! [`clarify`] asks until the request is clear; [`think`] then runs the stages decompose, search, create and wire. Each
-//! stage is a function of what it is given, and all it does to the world goes through [`World`]: no clock, no
-//! randomness, no storage. [`rehearse`] tries blocks and pipelines for an implementation of it. Saving what was made, and
-//! running it, is the caller's.
+//! [`clarify`] asks questions until the goal is clear. [`think`] then runs the stages decompose, search, create and
+//! wire. Each stage is a function of its arguments; everything it does outside goes through [`World`]: no clock, no
+//! randomness, no storage. [`rehearse`] implements trials and dry runs. Saving and running the result is up to the
+//! caller.
 #![warn(missing_docs)]
 
 mod answer;
@@ -33,5 +33,5 @@ pub use think::{Draft, Stage, think};
 pub use wanted::Wanted;
 pub use world::{Answer, Candidate, Question, Settings, Trial, World};
 
-/// How often an answer that cannot be used goes back to the model, each time with everything that was wrong.
+/// How often an unusable answer is sent back to the model, each time with all errors so far.
 pub const REPAIRS: usize = 3;

@@ -1,6 +1,6 @@
-//! Text of others in a prompt: fenced, so that it cannot pass for instructions.
+//! Fences text from others in a prompt, so that it cannot pass for instructions.
 
-/// `text` between two lines that do not occur in it. The system prompts say what such lines mean.
+/// `text` between two delimiter lines that do not occur in it. The system prompts explain the delimiters.
 pub(crate) fn marked(name: &str, text: &str) -> String {
     let mut fence = "=====".to_owned();
     while text.contains(&fence) {

@@ -1,14 +1,15 @@
-//! Inputs made from a schema, to try a block with.
+//! Generates sample inputs from a schema, for trials of a block.
 
 use flowloom_core::value::{Map, Number, Value};
 use flowloom_runtime::schema::complaints;
 
 use crate::wanted::required;
 
-/// Deepest nesting of what is made.
+/// Maximum nesting of generated values.
 const DEPTH: usize = 4;
 
-/// Inputs that fit a schema: with all fields, and with those that must be given. None, if none can be made.
+/// Sample inputs that match a schema: one with all fields, and one with only the required fields. Empty if none can be
+/// generated.
 pub(crate) fn samples(schema: &Value) -> Vec<Value> {
     let all = object(schema, DEPTH, false);
     let least = object(schema, DEPTH, true);

@@ -1,4 +1,4 @@
-//! Stage 2: which of the blocks exist already.
+//! Stage 2: which required blocks exist already.
 
 use flowloom_core::block::Thresholds;
 use flowloom_core::error::StepError;
@@ -10,44 +10,44 @@ use crate::event::{Event, count};
 use crate::wanted::Wanted;
 use crate::world::World;
 
-/// The stage's name.
+/// The name of the stage.
 pub const STAGE: &str = "search";
 
-/// What the registry has, and what it has not.
+/// The results of the search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Searched {
-    /// Blocks that are there, in the order in which they are wanted.
+    /// Blocks that exist, in the order of the requirements.
     pub found: Vec<Found>,
-    /// Blocks that are not.
+    /// Required blocks that do not exist.
     pub missing: Vec<Wanted>,
-    /// Ids of all blocks that were looked at; a new block gets none of them.
+    /// Ids of all blocks considered; a new block must not have any of them.
     pub taken: Vec<String>,
 }
 
 /// A block of the registry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// For what it was found.
+    /// The id of the required block that it matches.
     pub suggested_id: String,
-    /// Its definition.
+    /// The definition.
     pub block: Value,
 }
 
 impl Searched {
-    /// Ids of the blocks that were found.
+    /// Ids of the found blocks.
     pub fn found_ids(&self) -> impl Iterator<Item = &str> {
         self.found.iter().filter_map(|found| found.block.get("id").and_then(Value::as_str))
     }
 
-    /// Names of those that were not.
+    /// Suggested ids of the missing blocks.
     pub fn missing_ids(&self) -> impl Iterator<Item = &str> {
         self.missing.iter().map(|wanted| wanted.suggested_id.as_str())
     }
 }
 
-/// Looks for every block in the registry.
+/// Searches the registry for every required block.
 pub async fn search(world: &dyn World, wanted: &[Wanted], thresholds: &Thresholds) -> Result<Searched, StepError> {
-    let message = "looking for blocks that are there already".to_owned();
+    let message = "searching for existing blocks".to_owned();
     world.tell(Event::Stage { stage: STAGE, status: "running", message });
     let mut searched = Searched::default();
     for one in wanted {

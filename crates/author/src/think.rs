@@ -1,4 +1,4 @@
-//! The stages one after the other, over a draft that can be put away between any two of them.
+//! Runs the stages one after another on a draft that can be stored between any two of them.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -15,33 +15,33 @@ use crate::wanted::Wanted;
 use crate::wire::{self, wire};
 use crate::world::{Settings, World};
 
-/// What is known of a workflow that is being made. Each stage adds to it; going on with a draft does what is left.
+/// The state of a workflow in the making. Each stage adds to it; continuing a draft runs the remaining stages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Draft {
-    /// What is wanted, in words that need no conversation.
+    /// The goal, as a self-contained specification.
     pub intent: String,
-    /// By whom.
+    /// The user.
     pub user_id: String,
-    /// The blocks that it needs.
+    /// The required blocks.
     pub wanted: Option<Vec<Wanted>>,
-    /// Which of them are there.
+    /// The results of the search.
     pub searched: Option<Searched>,
-    /// What came of those that were not, in their order.
+    /// The results of writing the missing blocks, in order.
     pub made: Vec<Made>,
-    /// The pipeline; there is none that did not pass its check and its rehearsal.
+    /// The pipeline. It has passed its check and its dry run.
     pub pipeline: Option<Value>,
-    /// What came of trying it.
+    /// The report of the dry run.
     pub tried: Option<Rehearsal>,
 }
 
 impl Draft {
-    /// A draft of which nothing is done.
+    /// A draft without any results.
     pub fn new(intent: &str, user_id: &str) -> Draft {
         Draft { intent: intent.to_owned(), user_id: user_id.to_owned(), ..Draft::default() }
     }
 
-    /// The blocks that there are, each once: those that were found, then those that were written.
+    /// All available blocks without duplicates: found ones, then written ones.
     pub fn blocks(&self) -> Vec<Value> {
         let found = self.searched.iter().flat_map(|searched| &searched.found).map(|found| &found.block);
         let mut blocks: Vec<Value> = Vec::new();
@@ -53,13 +53,13 @@ impl Draft {
         blocks
     }
 
-    /// Blocks that are neither there nor could be written.
+    /// Blocks that are missing and could not be written.
     pub fn missing_blocks(&self) -> Vec<String> {
         let failed = self.made.iter().filter(|made| made.block().is_none());
         failed.map(|made| made.id().to_owned()).collect()
     }
 
-    /// What each stage did, in short.
+    /// A summary of each stage.
     pub fn log(&self) -> Vec<Value> {
         let step = |name: &str| ("step", Value::from(name));
         let mut log = Vec::new();
@@ -80,7 +80,7 @@ impl Draft {
         log
     }
 
-    /// The order for the next block that is to be written.
+    /// The order for the next block to write.
     fn order(&self, searched: &Searched) -> Option<Order> {
         let index = self.made.len();
         let wanted = searched.missing.get(index)?.clone();
@@ -95,24 +95,24 @@ impl Draft {
     }
 }
 
-/// A stage of making a pipeline.
+/// A stage of the planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Which blocks are needed.
+    /// Finds the required blocks.
     Decompose,
-    /// Which of them are there.
+    /// Searches for existing blocks.
     Search,
-    /// Those that are not are written.
+    /// Writes missing blocks.
     Create,
-    /// They become a pipeline.
+    /// Connects the blocks to a pipeline.
     Wire,
 }
 
 impl Stage {
-    /// All of them, in order.
+    /// All stages, in order.
     pub const ALL: [Stage; 4] = [Stage::Decompose, Stage::Search, Stage::Create, Stage::Wire];
 
-    /// As events call it.
+    /// The name in events.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Decompose => decompose::STAGE,
@@ -123,8 +123,8 @@ impl Stage {
     }
 }
 
-/// Makes a pipeline of a request, or goes on where a draft was left. If it fails, the draft has what was done until then:
-/// blocks that passed their trials are not lost.
+/// Creates a pipeline for a goal, or continues a draft. On failure the draft keeps the results so far: blocks that
+/// passed their trials are not lost.
 pub async fn think(world: &dyn World, settings: &Settings, draft: &mut Draft) -> Result<Value, StepError> {
     for stage in Stage::ALL {
         draft.advance(stage, world, settings).await?;
@@ -133,7 +133,7 @@ pub async fn think(world: &dyn World, settings: &Settings, draft: &mut Draft) ->
 }
 
 impl Draft {
-    /// Does one stage, unless it is done; those before it are.
+    /// Runs one stage unless its result exists. The results of earlier stages must exist.
     pub async fn advance(&mut self, stage: Stage, world: &dyn World, settings: &Settings) -> Result<(), StepError> {
         if stage == Stage::Decompose && self.wanted.is_none() {
             world.tell(Event::Start { intent: self.intent.clone(), user_id: self.user_id.clone() });
@@ -151,7 +151,7 @@ impl Draft {
         done
     }
 
-    /// Tells that all stages are done; the pipeline.
+    /// Reports that all stages are complete, and returns the pipeline.
     pub fn complete(&self, world: &dyn World) -> Value {
         let pipeline = self.pipeline.clone().unwrap_or_default();
         world.tell(Event::Complete { pipeline: pipeline.clone(), log: self.log() });
@@ -187,8 +187,8 @@ impl Draft {
     }
 }
 
-/// Writes the blocks that are missing. Without one of them the pipeline would silently do less than was asked for, so
-/// then there is none; all are tried first, so that everything that is wrong is known.
+/// Writes the missing blocks. If one of them cannot be written, there is no pipeline, because it would silently do less
+/// than requested. All are tried first, so that all errors are known.
 async fn written(world: &dyn World, searched: &Searched, draft: &mut Draft) -> Result<(), StepError> {
     let is_new = draft.made.len() < searched.missing.len();
     if searched.missing.is_empty() && draft.pipeline.is_none() {

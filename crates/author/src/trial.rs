@@ -1,4 +1,4 @@
-//! What a block is tried with, and whether a trial speaks for it.
+//! The inputs of a block's trials, and the verdict on each trial.
 
 use flowloom_core::code::Code;
 use flowloom_core::render;
@@ -8,34 +8,34 @@ use flowloom_runtime::schema::complaints;
 use crate::sample::samples;
 use crate::world::Trial;
 
-/// Text of values and errors in a complaint, in characters.
+/// Maximum length of a value or an error in a message, in characters.
 const MOST_SHOWN: usize = 600;
-/// By how much a number may differ from an example's, as a share of it.
+/// Relative tolerance for numbers compared with an example.
 const TOLERANCE: f64 = 1e-9;
 
-/// Inputs to try a block with.
+/// The inputs of one trial.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Case {
     pub(crate) inputs: Value,
-    /// Whether the block's author gave them; else they are made from the schema.
+    /// Whether the inputs come from an example; otherwise they are generated from the schema.
     is_example: bool,
-    /// What must come out, if that is sure.
+    /// The expected output, if it is known.
     outputs: Option<Value>,
 }
 
-/// What a trial says.
+/// The verdict on a trial.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// The block did what it should.
     Passed,
-    /// The block said that it cannot use inputs that nobody promised to be useful.
+    /// The block rejected generated inputs, which it need not support.
     Refused,
-    /// Why it cannot be kept.
+    /// The reason why the block is unusable.
     Failed(String),
 }
 
-/// What to try a block with: its examples, and inputs made from its schema; of a block that asks a model, which costs
-/// money, only one of those. What a prompt gives for an example is nobody's promise.
+/// The trials of a block: its examples, and inputs generated from its schema. A prompt block costs money, so only one
+/// generated input is tried; its outputs are not compared with examples.
 pub(crate) fn cases(block: &Value) -> Vec<Case> {
     let is_llm = block.get("execution_type").and_then(Value::as_str) == Some("llm");
     let examples = block.get("examples").and_then(Value::as_list).unwrap_or_default();
@@ -55,7 +55,7 @@ pub(crate) fn cases(block: &Value) -> Vec<Case> {
     cases
 }
 
-/// What a trial of `case` says about `block`.
+/// The verdict on a trial of `block` with `case`.
 pub(crate) fn verdict(block: &Value, case: &Case, trial: &Trial) -> Verdict {
     let inputs = shorten(&render::json(&case.inputs));
     let output = match trial {
@@ -93,7 +93,7 @@ pub(crate) fn verdict(block: &Value, case: &Case, trial: &Trial) -> Verdict {
     }
 }
 
-/// Whether an output has everything that an example says; it may have more.
+/// Whether an output has everything that an example has; it may have more.
 fn promised(example: &Value, output: &Value) -> bool {
     match (example, output) {
         (Value::Map(example), Value::Map(output)) => {
@@ -110,7 +110,7 @@ fn promised(example: &Value, output: &Value) -> bool {
     }
 }
 
-/// A text that is not too long to be told.
+/// A text shortened for messages.
 pub(crate) fn shorten(text: &str) -> String {
     match text.char_indices().nth(MOST_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,4 @@
-//! The blocks that a request needs, as the decomposition says them, and what is wrong with such a list.
+//! The required blocks of a goal as the decomposition lists them, and the validation of that list.
 
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::schema::invalid;
@@ -6,51 +6,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{object, text_of, texts_of};
 
-/// Longest id of a block.
+/// Maximum length of a block's id, in characters.
 const ID_LENGTH: usize = 64;
-/// Most blocks of one workflow.
+/// Maximum number of blocks of one workflow.
 const MOST_BLOCKS: usize = 30;
 
-/// Categories of blocks that can be written. A trigger runs nothing, so nothing of it could be tried.
+/// Categories of blocks that can be written. Triggers are not among them: they run nothing that could be tried.
 pub(crate) const CATEGORIES: [&str; 4] = ["input", "process", "action", "memory"];
-/// How a block that is written can run.
+/// Execution types of written blocks.
 pub(crate) const EXECUTION: [&str; 2] = ["python", "llm"];
-/// What says of which kind a value is.
+/// Schema keywords that determine the type of a value.
 const TYPING: [&str; 7] = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"];
 
-/// A block that is needed.
+/// A required block.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// What it is called.
+    /// The suggested id.
     pub suggested_id: String,
-    /// What it does.
+    /// What the block does.
     pub description: String,
-    /// Its category.
+    /// The category.
     pub category: String,
     /// `python` or `llm`.
     pub execution_type: String,
     /// Blocks whose outputs it needs.
     pub depends_on: Vec<String>,
-    /// Its inputs; `None` for a block that is only named.
+    /// JSON Schema of the inputs; `None` if only the id is known.
     pub input_schema: Option<Value>,
-    /// Its outputs; `None` for a block that is only named.
+    /// JSON Schema of the output; `None` if only the id is known.
     pub output_schema: Option<Value>,
 }
 
 impl Wanted {
-    /// A block that is said to exist: all that is known of it is its id.
+    /// A block that is assumed to exist: only its id is known.
     pub(crate) fn named(id: String) -> Wanted {
         let description = id.replace('_', " ");
         let (category, execution_type) = ("process".to_owned(), "python".to_owned());
         Wanted { suggested_id: id, description, category, execution_type, ..Wanted::default() }
     }
 
-    /// Whether only its id is known.
+    /// Whether only the id is known.
     pub fn is_only_named(&self) -> bool {
         self.input_schema.is_none() && self.output_schema.is_none()
     }
 
-    /// What it is, for a list.
+    /// A short description for a list.
     pub(crate) fn in_short(&self) -> Value {
         Value::map([
             ("suggested_id", Value::from(self.suggested_id.as_str())),
@@ -59,7 +59,7 @@ impl Wanted {
         ])
     }
 
-    /// All that is said of it.
+    /// The full description.
     pub fn in_full(&self) -> Value {
         let mut map = self.in_short().as_map().cloned().unwrap_or_default();
         map.insert("category".into(), self.category.as_str().into());
@@ -70,7 +70,7 @@ impl Wanted {
     }
 }
 
-/// The blocks in an answer, or everything that is wrong with it.
+/// The required blocks in an answer, or all errors of the answer.
 pub(crate) fn read(text: &str) -> Result<Vec<Wanted>, Vec<String>> {
     let Some(map) = object(text, &["required_blocks"]) else {
         return Err(vec!["the answer has no JSON object".to_owned()]);
@@ -126,14 +126,14 @@ fn block(index: usize, item: &Value, problems: &mut Vec<String>) -> Wanted {
     }
 }
 
-/// Ids become names of files and parts of references.
+/// Checks an id, because ids become file names and parts of references.
 pub(crate) fn bad_id(id: &str) -> Option<String> {
     let is_word = id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     let is_good = is_word && !id.is_empty() && id.len() <= ID_LENGTH;
     (!is_good).then(|| format!("{id:?} is no id: use up to {ID_LENGTH} letters, digits and underscores"))
 }
 
-/// A field that is one of some words, or not there.
+/// An optional field that must be one of `words`.
 pub(crate) fn one_of(
     map: &Map,
     key: &str,
@@ -165,7 +165,7 @@ fn schema(map: &Map, key: &str, id: &str, problems: &mut Vec<String>) -> Option<
     schema.cloned()
 }
 
-/// What keeps a schema from being that of an object with typed fields. Outputs have at least one.
+/// The reasons why a schema is not that of an object with typed fields. An output schema needs at least one field.
 pub(crate) fn untyped(schema: &Value, key: &str) -> Vec<String> {
     if let Some(why) = invalid(schema) {
         return vec![format!("{key} is no JSON Schema: {why}")];
@@ -192,7 +192,7 @@ pub(crate) fn untyped(schema: &Value, key: &str) -> Vec<String> {
     problems
 }
 
-/// Names that a schema requires.
+/// The names that a schema requires.
 pub(crate) fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_str)
 }

@@ -1,4 +1,4 @@
-//! Stage 4: the blocks become a pipeline that passes its check and its rehearsal.
+//! Stage 4: connects the blocks to a pipeline that passes its check and its dry run.
 
 use flowloom_core::error::StepError;
 use flowloom_core::render;
@@ -13,26 +13,26 @@ use crate::rehearse::Rehearsal;
 use crate::wiring;
 use crate::world::{Question, World};
 
-/// The stage's name.
+/// The name of the stage.
 pub const STAGE: &str = "wire";
 
 const SYSTEM: &str = include_str!("prompts/wire.txt");
 const SCHEMA: &str = include_str!("prompts/wire.schema.json");
 
-/// Keys of a block that help to connect it; what is in it is nobody's business here.
+/// Keys of a block that are needed to connect it; its code is not.
 const TOLD: [&str; 7] = ["id", "name", "description", "input_schema", "output_schema", "use_when", "tags"];
 
-/// A pipeline, and what came of trying it.
+/// A pipeline and the report of its dry run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wired {
     /// The pipeline.
     pub pipeline: Value,
-    /// Its rehearsal, in which nothing was the pipeline's fault.
+    /// The dry run, which found no faults of the pipeline.
     pub tried: Rehearsal,
 }
 
-/// Connects blocks to a pipeline. What does not pass the check, or fails when it is tried, goes back with all that is
-/// wrong.
+/// Connects blocks to a pipeline. If it fails the check or the dry run, the model receives all errors. Fails with
+/// `FL1060` if no answer is usable.
 pub async fn wire(world: &dyn World, intent: &str, blocks: &[Value], sources: &Sources) -> Result<Wired, StepError> {
     let message = "connecting the blocks".to_owned();
     world.tell(Event::Stage { stage: STAGE, status: "running", message });
@@ -57,7 +57,7 @@ pub async fn wire(world: &dyn World, intent: &str, blocks: &[Value], sources: &S
     Ok(wired)
 }
 
-/// A pipeline and the blocks that it uses as one definition, which runs by itself.
+/// A pipeline and the blocks that it uses as one self-contained definition.
 pub fn definition(pipeline: &Value, blocks: &[Value]) -> Value {
     wiring::definition(pipeline, blocks)
 }

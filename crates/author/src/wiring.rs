@@ -1,4 +1,4 @@
-//! A pipeline as a model writes it: what is taken of the answer, and everything that `check` and more say about it.
+//! Reads a pipeline from a model's answer, and lists everything that is wrong with it: the errors of `check`, and more.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
@@ -12,13 +12,13 @@ use flowloom_formats::{Compiled, Sources, compile};
 use crate::answer::{object, text_of};
 use crate::wanted::bad_id;
 
-/// Largest pipeline with its blocks, in bytes.
+/// Maximum size of a pipeline with its blocks, in bytes.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// Warnings of the check that a pipeline of ours has no reason to be given.
+/// Warnings of the check that a generated pipeline must not cause.
 const REFUSED: [Code; 2] = [Code::UnknownField, Code::MemoryKey];
 
-/// A pipeline and the blocks that it uses as one definition, which runs by itself.
+/// A pipeline and the blocks that it uses as one self-contained definition.
 pub(crate) fn definition(pipeline: &Value, blocks: &[Value]) -> Value {
     let used: Vec<&str> = nodes(pipeline).filter_map(|node| text(node, "block_id")).collect();
     let is_used = |block: &&Value| text(block, "id").is_some_and(|id| used.contains(&id));
@@ -26,7 +26,7 @@ pub(crate) fn definition(pipeline: &Value, blocks: &[Value]) -> Value {
     Value::map([("pipeline", pipeline.clone()), ("blocks", Value::list(blocks))])
 }
 
-/// The pipeline in an answer, or everything that is wrong with it. It uses none but `blocks`.
+/// The pipeline in an answer, or all of its errors. It may use only `blocks`.
 pub(crate) fn read(said: &str, intent: &str, blocks: &[Value], sources: &Sources) -> Result<Value, Vec<String>> {
     let Some(answer) = object(said, &["nodes"]) else { return Err(vec!["the answer has no JSON object".to_owned()]) };
     let pipeline = taken(&answer, intent);
@@ -45,7 +45,7 @@ pub(crate) fn read(said: &str, intent: &str, blocks: &[Value], sources: &Sources
     Err(problems)
 }
 
-/// What a pipeline has, with what the answer leaves out filled in.
+/// The known fields of a pipeline, with defaults for missing ones.
 fn taken(answer: &Map, intent: &str) -> Value {
     let text = |key: &str, usual: &str| Value::from(text_of(answer, key).unwrap_or_else(|| usual.to_owned()));
     let list = |key: &str| answer.get(key).filter(|list| !matches!(list, Value::Null)).cloned();
@@ -64,7 +64,7 @@ fn taken(answer: &Map, intent: &str) -> Value {
     ])
 }
 
-/// A node always has inputs, though they may be none.
+/// A node always has an inputs object, possibly empty.
 fn node(node: &Value) -> Value {
     let Some(map) = node.as_map() else { return node.clone() };
     let kept = ["id", "block_id", "inputs"].into_iter().filter_map(|key| Some((key, map.get(key)?.clone())));
@@ -73,7 +73,7 @@ fn node(node: &Value) -> Value {
     node.into()
 }
 
-/// A definition as the engine reads it.
+/// Compiles a definition as the engine does.
 pub(crate) fn compiled(definition: &Value, sources: &Sources) -> Compiled {
     let files = [(FILE.to_owned(), render::json(definition).into_bytes())].into();
     let sources = Sources { files, source_bytes: MOST_BYTES, ..sources.clone() };
@@ -87,7 +87,8 @@ fn told(found: Diagnostic) -> String {
     }
 }
 
-/// Nodes of blocks that were not offered. Those that are built in exist, but nobody looked whether they are meant.
+/// Reports nodes whose block is not available. Built-in blocks that the search did not consider do not count as
+/// available.
 fn unknown_blocks(pipeline: &Value, blocks: &[Value]) -> Vec<String> {
     let is_offered = |id: &str| blocks.iter().any(|block| text(block, "id") == Some(id));
     let used = nodes(pipeline).filter_map(|node| text(node, "block_id"));
@@ -96,7 +97,7 @@ fn unknown_blocks(pipeline: &Value, blocks: &[Value]) -> Vec<String> {
     unknown.map(|id| format!("{id:?} is none of the blocks; they are {}", offered.join(", "))).collect()
 }
 
-/// References that lead past what a block gives, and secrets that nobody allowed.
+/// Reports references that go beyond a block's output schema, and secrets that the goal does not name.
 fn references(pipeline: &Value, intent: &str, blocks: &[Value]) -> Vec<String> {
     let mut problems = Vec::new();
     for node in nodes(pipeline) {
@@ -137,14 +138,14 @@ fn strings<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
     }
 }
 
-/// The output schema of the block of a node.
+/// The output schema of a node's block.
 fn output_of<'a>(id: &str, pipeline: &Value, blocks: &'a [Value]) -> Option<&'a Value> {
     let node = nodes(pipeline).find(|node| text(node, "id") == Some(id))?;
     let block = blocks.iter().find(|block| text(block, "id") == text(node, "block_id"))?;
     block.get("output_schema")
 }
 
-/// Where a path below the first field, which `check` looks at, leads to nothing that the schema promises.
+/// The reason why a path below the first field (which `check` covers) does not exist in the schema.
 fn dead_end(schema: &Value, path: &[&str]) -> Option<String> {
     let mut schema = schema.get("properties")?.get(path.first()?)?;
     for (at, key) in path.iter().enumerate().skip(1) {
@@ -207,7 +208,7 @@ mod tests {
         read(nodes).expect_err(nodes).join("; ")
     }
 
-    /// Two nodes, the second of which refers to the first.
+    /// Two nodes; the second one refers to the first.
     fn refers(reference: &str) -> String {
         let first = r#"{"id":"n1","block_id":"rich","inputs":{"text":"x"}}"#;
         format!(r#"{first},{{"id":"n2","block_id":"plain","inputs":{{"text":"{reference}"}}}}"#)

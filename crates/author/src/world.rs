@@ -1,4 +1,4 @@
-//! What authoring needs of the world.
+//! The environment of the planner.
 
 use flowloom_core::block::Thresholds;
 use flowloom_core::error::StepError;
@@ -12,87 +12,86 @@ use crate::event::Event;
 use crate::rehearse::Rehearsal;
 use crate::wanted::Wanted;
 
-/// The world of one authoring. An error of it is one of the world (no provider, no sandbox): the stage stops, and
-/// nobody is blamed for it.
+/// The environment of one planner run. An error of its methods is a failure of the environment (no provider, no
+/// sandbox): the stage stops, and the model is not blamed.
 pub trait World: Send + Sync {
-    /// Asks the model. An answer that is not what the schema wants may come back as it is, or as
+    /// Calls the model. An answer that does not match the schema may be returned as it is, or as
     /// [`ModelNotJson`](flowloom_core::code::Code::ModelNotJson).
     fn ask<'a>(&'a self, question: &'a Question) -> Reply<'a, Answer>;
 
-    /// Blocks of the registry that may be what is wanted, best first.
+    /// Candidates for the required block from the registry, best first.
     fn find<'a>(&'a self, wanted: &'a Wanted) -> Reply<'a, Vec<Candidate>>;
 
-    /// Runs a block once in the sandbox, without the network, the user's memory or secrets: what
-    /// [`Rehearser::attempt`](crate::rehearse::Rehearser::attempt) does.
+    /// Runs a block once in the sandbox, without network access, the user's memory or secrets, like
+    /// [`Rehearser::attempt`](crate::rehearse::Rehearser::attempt).
     fn attempt<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> Reply<'a, Trial>;
 
-    /// Tries a pipeline that passes its check, with prompts and functions played: what
-    /// [`Rehearser::rehearse`](crate::rehearse::Rehearser::rehearse) does with its
-    /// [`definition`](crate::wire::definition).
+    /// Executes a pipeline that passed its check as a dry run, with prompts and functions mocked, like
+    /// [`Rehearser::rehearse`](crate::rehearse::Rehearser::rehearse) with its [`definition`](crate::wire::definition).
     fn rehearse<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> Reply<'a, Rehearsal>;
 
-    /// Hears what happens, as it happens.
+    /// Receives events as they happen.
     fn tell(&self, event: Event);
 }
 
-/// What a model is asked.
+/// A question to a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// The stage that asks; that of a block is `create:ID`.
+    /// The stage that asks; for a block, `create:ID`.
     pub stage: String,
-    /// Instructions.
+    /// The instructions.
     pub system: String,
-    /// What is said; the last is the user's.
+    /// The messages; the last one is the user's.
     pub messages: Vec<Message>,
-    /// JSON Schema of the answer, if it is not plain text.
+    /// JSON Schema of the answer; `None` for plain text.
     pub schema: Option<Value>,
 }
 
 impl Question {
-    /// A question of one message.
+    /// A question with a single message.
     pub(crate) fn new(stage: &str, system: &str, user: String, schema: Option<&str>) -> Question {
         let schema = schema.and_then(|text| flowloom_core::json::parse_value(text).ok());
         Question { stage: stage.to_owned(), system: system.to_owned(), messages: vec![user_says(user)], schema }
     }
 }
 
-/// A message of the user's.
+/// A message of the user.
 pub(crate) fn user_says(text: impl Into<String>) -> Message {
     Message::new(Role::User, text)
 }
 
-/// What a model said.
+/// The answer of a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Its text.
+    /// The text.
     pub text: String,
-    /// Seconds it took.
+    /// Duration, in seconds.
     pub elapsed: f64,
 }
 
-/// A block of the registry that was found.
+/// A candidate block from the registry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its definition.
+    /// The definition.
     pub block: Value,
-    /// Cosine of the angle between its embedding and that of what is wanted; `None` if words have to decide.
+    /// Cosine similarity of its embedding and that of the required block; `None` if only words can be compared.
     pub similarity: Option<f32>,
 }
 
-/// What came of running a block once.
+/// The result of running a block once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Trial {
-    /// What it returned.
+    /// The output.
     Gave(Value),
-    /// Why it failed.
+    /// The error.
     Failed(StepError),
 }
 
-/// What an installation decides.
+/// Settings of an installation.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// From where on a block of the registry is taken.
+    /// Minimum scores for a block of the registry to match.
     pub thresholds: Thresholds,
-    /// Functions, servers and the like that a pipeline's blocks may use; its files are not looked at.
+    /// Functions, servers and the like that the blocks of a pipeline may use; its files are ignored.
     pub sources: Sources,
 }

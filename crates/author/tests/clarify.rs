@@ -1,4 +1,4 @@
-//! The conversation before anything is built.
+//! Clarification of a goal.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Blocks are written, tried, and written again.
+//! Writing, trying and rewriting blocks.
 
 mod support;
 

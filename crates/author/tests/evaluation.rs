@@ -1,15 +1,15 @@
-//! The checks of the evaluation can be met, by the right results and by no others.
+//! The checks of the evaluation pass for the right results and for no others.
 
 use flowloom_author::Rehearsal;
 use flowloom_author::evaluation::{Case, cases};
 use serde_json::{Value, json};
 
-/// A right result of each case, and changes that make it wrong.
+/// The right result of each task, with changes that make it wrong.
 fn answers() -> Value {
     serde_json::from_str(include_str!("answers.json")).expect("JSON")
 }
 
-/// A run that came to this.
+/// A dry run with this result.
 fn run(answer: &Value) -> Rehearsal {
     let field = |name: &str| answer.get(name).cloned().unwrap_or_default();
     let node = |id: String, block: &Value, more: Value| {

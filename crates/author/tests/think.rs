@@ -1,4 +1,4 @@
-//! All stages, and going on after each way of being interrupted.
+//! All stages, and continuing after each kind of interruption.
 
 mod support;
 
@@ -161,7 +161,8 @@ async fn a_new_block_never_takes_the_place_of_another() {
     assert_eq!(created, ["a_2".into(), Value::from("web_scrape_2")]);
 }
 
-/// Every question is where the world ends once; the draft that is left goes on in another one, after having been JSON.
+/// Every question interrupts the planner once; the remaining draft continues with a new environment, after a round trip
+/// through JSON.
 #[tokio::test]
 async fn a_draft_goes_on_where_it_was_left() {
     let answers = || vec![needs(&["a", "b"]), writes("upper"), writes("wrong"), writes("upper"), wires(&["a", "b"])];
@@ -174,7 +175,7 @@ async fn a_draft_goes_on_where_it_was_left() {
         assert_eq!(first.names().last(), Some(&"error"));
         let text = serde_json::to_string(&draft).expect("JSON");
         let mut draft: Draft = serde_json::from_str(&text).expect("a draft");
-        // A block that was being written is begun anew.
+        // A block that was being written is started anew.
         let left = if end == 3 { 2 } else { end };
         let second = Scripted::says(answers().into_iter().skip(left));
         let pipeline = think(&second, &Settings::default(), &mut draft).await.expect("a pipeline");

@@ -1,4 +1,4 @@
-//! The payload of a function call, and the arguments a built-in function reads from it.
+//! The payload of a function call, and the arguments that a built-in function reads from it.
 
 use std::sync::Arc;
 
@@ -7,29 +7,30 @@ use crate::json::{parse_value, read_lenient};
 use crate::rich::Rich;
 use crate::value::{Map, Value};
 
-/// What a function is called with: all variables, what the place adds, and the prompt.
+/// The payload of a function call: all variables, entries of the calling step, and the prompt.
 ///
-/// The variables are shared, not copied, and hashed by their digest: passing all of them to every step stays linear.
+/// The variables are shared, not copied, and hashed by their digest, so passing all of them to every step has linear
+/// cost.
 #[derive(Clone, Debug)]
 pub struct Payload {
     /// The variables at the time of the call.
     pub vars: Arc<Map>,
-    /// Their digest.
+    /// The digest of the variables.
     pub digest: Hash,
-    /// Further entries, which hide variables of the same name.
+    /// Further entries; they shadow variables of the same name.
     pub extra: Vec<(Arc<str>, Value)>,
-    /// The prompt; `None` for calls that have none.
+    /// The prompt; `None` for calls without one.
     pub prompt: Option<Rich>,
 }
 
 impl Payload {
-    /// A payload of plain arguments, as a model or a person gives them.
+    /// A payload of plain arguments, as a model or a person supplies them.
     pub fn of(arguments: Map) -> Payload {
         let digest = Hash::of_value(&arguments.clone().into());
         Payload { vars: Arc::new(arguments), digest, extra: Vec::new(), prompt: None }
     }
 
-    /// The whole payload as one object (secrets by name).
+    /// The whole payload as one object, with secrets as names.
     pub fn to_value(&self) -> Value {
         let mut map = (*self.vars).clone();
         for (key, value) in &self.extra {
@@ -41,7 +42,7 @@ impl Payload {
         map.into()
     }
 
-    /// One entry, without building the whole object.
+    /// One entry of the payload, without building the whole object.
     pub fn get(&self, key: &str) -> Option<Value> {
         match &self.prompt {
             Some(prompt) if key == "prompt" => Some(prompt.names_only().into()),
@@ -52,9 +53,9 @@ impl Payload {
         }
     }
 
-    /// The named arguments of a built-in function whose one required argument is `required`: `input` when it is an
-    /// object, else a JSON object in the prompt, else the prompt is the required argument. A payload without a prompt
-    /// is the arguments themselves.
+    /// The named arguments of a built-in function with one required argument, `required`. They come from `input` if
+    /// that is an object, otherwise from a JSON object in the prompt; otherwise the whole prompt is the required
+    /// argument. A payload without a prompt holds the arguments themselves.
     pub fn arguments(&self, required: &str) -> Arguments {
         let Some(prompt) = &self.prompt else {
             return Arguments::Values((*self.vars).clone());
@@ -70,7 +71,7 @@ impl Payload {
         Arguments::Single(required.into(), prompt.clone())
     }
 
-    /// Adds everything in it to a hash.
+    /// Adds the whole payload to a hash.
     pub(crate) fn hash_into(&self, hasher: &mut Hasher) {
         hasher.hash(&self.digest).number(self.extra.len() as u64);
         for (key, value) in &self.extra {
@@ -82,19 +83,20 @@ impl Payload {
     }
 }
 
-/// Where the arguments of a built-in function came from; secrets in text are still names.
+/// The source of a built-in function's arguments. Secrets in text are still names.
 #[derive(Clone, Debug)]
 pub enum Arguments {
     /// Values by name.
     Values(Map),
     /// Text that holds one JSON object.
     Object(Rich),
-    /// The one required argument as text.
+    /// The text of the one required argument.
     Single(Arc<str>, Rich),
 }
 
 impl Arguments {
-    /// The arguments by name. Only text that the definition itself holds can contain a secret; `fill` gives its value.
+    /// The arguments by name, with each secret replaced by `fill(name)`. Only text of the definition itself can contain
+    /// a secret.
     pub fn fill(&self, fill: impl Fn(&str) -> String) -> Map {
         match self {
             Arguments::Values(map) => map.clone(),
@@ -112,7 +114,7 @@ impl Arguments {
         }
     }
 
-    /// The arguments by name, secrets as names.
+    /// The arguments by name, with secrets as `${secret.NAME}`.
     pub fn names_only(&self) -> Map {
         self.fill(|name| format!("${{secret.{name}}}"))
     }

@@ -1,5 +1,5 @@
-//! How outputs take effect on variables. Shared by the interpreter and by every report that works out a run's variables
-//! from its record.
+//! The effect of outputs on variables. Shared by the interpreter and by every report that reconstructs the variables of
+//! a run from its journal.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::template::{Lookup, Part, Template, TextRules};
 use crate::value::Value;
 use crate::vars::Env;
 
-/// The variables that `step` will write, one for each of its writes; an empty name takes nothing. Names are read before
-/// the step runs.
+/// The variables that `step` will write, one for each of its writes; an empty name means no write. Names are resolved
+/// before the step runs. Fails if a name contains a reference or expression that fails.
 pub fn names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<Arc<str>>, StepError> {
     let name = |templates: &[Template]| {
         for template in templates {
             let name: Arc<str> = match template.parts.as_slice() {
-                // Nearly every name stands in the definition as it is, and is shared with it.
+                // Nearly every name is a literal of the definition, and its text is shared.
                 [Part::Text(name)] => name.clone(),
                 _ => template.resolve(env, rules)?.names_only().into(),
             };
@@ -28,7 +28,7 @@ pub fn names(step: &Step, env: &Env, rules: TextRules) -> Result<Vec<Arc<str>>, 
     step.writes.iter().map(|write| name(&write.names)).collect()
 }
 
-/// Lets a step's output take effect. A step that gave nothing takes the variable away.
+/// Applies the output of a step to the variables. A step without an output removes the variable.
 pub fn write(step: &Step, mut names: Vec<Arc<str>>, output: Option<&Value>, env: &mut Env) {
     if let Some(value) = output
         && step.writes.iter().all(|write| write.merge == Merge::Replace)
@@ -50,7 +50,7 @@ pub fn write(step: &Step, mut names: Vec<Arc<str>>, output: Option<&Value>, env:
     }
 }
 
-/// Sets variables.
+/// Sets variables; fails if a name or a value cannot be resolved.
 pub fn assign(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Result<(), StepError> {
     for row in rows {
         let name = row.name.resolve(env, rules)?.names_only();

@@ -1,10 +1,10 @@
-//! Token and money budgets: reserved before a call, settled after it.
+//! Token and cost budgets: reserved before a call, settled after it.
 //!
 //! Invariant: settled + reserved never exceeds the budget, however many calls are in flight.
 
 use crate::limits::Limits;
 
-/// What was spent and what is held back for calls in flight.
+/// The amounts spent and reserved in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     tokens: Account,
@@ -17,7 +17,7 @@ struct Account {
     reserved: u64,
 }
 
-/// An upper bound of what one call may cost.
+/// An amount of tokens and money: the upper bound of a call, or its actual use.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Claim {
     /// Tokens.
@@ -26,19 +26,19 @@ pub struct Claim {
     pub micro_usd: u64,
 }
 
-/// The answer to a [`Ledger::reserve`].
+/// The result of [`Ledger::reserve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {
-    /// Held back; the call may start.
+    /// Reserved; the call may start.
     Granted,
-    /// Calls in flight hold what is left; ask again when one settles.
+    /// Calls in flight hold the rest of the budget; try again when one settles.
     Later,
-    /// Even alone, the call does not fit.
+    /// The call exceeds the budget even without other calls in flight.
     Exceeded,
 }
 
 impl Ledger {
-    /// Holds back `claim` if it fits into `limits`.
+    /// Reserves `claim` if it fits into the budgets of `limits`.
     pub fn reserve(&mut self, limits: &Limits, claim: Claim) -> Reservation {
         let tokens = self.tokens.fits(limits.tokens, claim.tokens);
         let money = self.micro_usd.fits(limits.micro_usd, claim.micro_usd);
@@ -53,18 +53,18 @@ impl Ledger {
         }
     }
 
-    /// Gives `claim` back and books what was really used.
+    /// Releases `claim` and adds the actual use.
     pub fn settle(&mut self, claim: Claim, used: Claim) {
         self.tokens.settle(claim.tokens, used.tokens);
         self.micro_usd.settle(claim.micro_usd, used.micro_usd);
     }
 
-    /// Tokens that are neither spent nor held back; `None` without a budget.
+    /// Tokens that are neither spent nor reserved; `None` without a budget.
     pub fn tokens_left(&self, limits: &Limits) -> Option<u64> {
         limits.tokens.map(|budget| budget.saturating_sub(self.tokens.settled + self.tokens.reserved))
     }
 
-    /// What was spent so far.
+    /// The amounts spent so far.
     pub fn settled(&self) -> Claim {
         Claim { tokens: self.tokens.settled, micro_usd: self.micro_usd.settled }
     }

@@ -1,7 +1,8 @@
-//! Every code of a diagnostic or a run-time error, in one table.
+//! All codes of diagnostics and run-time errors, in one table.
 //!
-//! `FL01xx` reading files · `FL02xx` flow · `FL03xx` steps · `FL06xx` Markdown · `FL10xx` steps failing at run time · `FL11xx` limits ·
-//! `FL12xx` journal and ownership · `FL13xx` storage · `FL14xx` configuration and command line.
+//! `FL01xx` reading files · `FL02xx` flow · `FL03xx` steps · `FL04xx` pipeline · `FL05xx` graph · `FL06xx` Markdown ·
+//! `FL10xx` steps that fail at run time · `FL11xx` limits · `FL12xx` journal and leases · `FL13xx` storage · `FL14xx`
+//! configuration and command line · `FL15xx` HTTP API.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! codes {
     ($($name:ident = $number:literal $title:literal;)*) => {
-        /// A code; written `FL` and four digits.
+        /// An error code, written as `FL` and four digits.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Code {
             $(#[doc = $title] $name = $number,)*
@@ -19,7 +20,7 @@ macro_rules! codes {
             /// Every code.
             pub const ALL: &'static [Code] = &[$(Code::$name),*];
 
-            /// What the code stands for, in a few words.
+            /// The meaning of the code, in a few words.
             pub fn title(self) -> &'static str {
                 match self {
                     $(Code::$name => $title,)*
@@ -189,7 +190,7 @@ codes! {
 }
 
 impl Code {
-    /// The code called `text`, for example `FL0105`; the digits alone are accepted.
+    /// Parses a code such as `FL0105`; the digits alone are accepted.
     pub fn parse(text: &str) -> Option<Code> {
         let digits = text.trim().trim_start_matches(['F', 'L', 'f', 'l']);
         let number: u16 = digits.parse().ok()?;

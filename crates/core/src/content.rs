@@ -1,8 +1,8 @@
-//! What is said in a conversation: text with values in it, as a model is given it.
+//! The content of a message: text with values in it, as a model receives it.
 //!
-//! The rules of docs/formats/markdown.md, "What the model sees": each block of text is a paragraph; a plain value stands
-//! in its place; lists and objects are taken out of the sentence and follow its block as JSON; a file follows as a
-//! picture.
+//! The rules are those of docs/formats/markdown.md, "What the model sees": each block of text is a paragraph; a scalar
+//! value is put in place; lists and objects are moved out of the sentence and follow their block as JSON; a file
+//! follows as an image.
 
 use crate::error::StepError;
 use crate::expr::Expr;
@@ -11,18 +11,18 @@ use crate::request::{Message, MessagePart, Role};
 use crate::template::{Lookup, Part, Template};
 use crate::value::Value;
 
-/// What is said.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// Paragraphs.
+    /// Paragraphs of text.
     Blocks(Vec<Template>),
-    /// A value by itself.
+    /// A single value.
     Value(Expr),
-    /// A value by itself, as JSON, whatever it is.
+    /// A single value, always rendered as JSON.
     Json(Expr),
 }
 
-/// Parts under construction: neighbouring texts are one part.
+/// A list of parts under construction. Adjacent texts are merged into one part.
 #[derive(Default)]
 struct Parts {
     list: Vec<MessagePart>,
@@ -30,7 +30,7 @@ struct Parts {
 }
 
 impl Content {
-    /// The parts of the message.
+    /// The parts of the message. Fails if an expression in the content fails.
     pub fn parts(&self, scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
         let mut parts = Parts::default();
         match self {
@@ -44,7 +44,7 @@ impl Content {
         Ok(parts.finish())
     }
 
-    /// The parts of some paragraphs.
+    /// The parts of a list of paragraphs. Fails if an expression in them fails.
     pub fn parts_of(blocks: &[Template], scope: &dyn Lookup) -> Result<Vec<MessagePart>, StepError> {
         let mut parts = Parts::default();
         for block in blocks {
@@ -121,12 +121,12 @@ impl Parts {
     }
 }
 
-/// A value as JSON in a code fence.
+/// The value as JSON in a Markdown code fence.
 pub fn fenced(value: &Value) -> String {
     format!("```json\n{}\n```", render::js_pretty(value))
 }
 
-/// The texts of some parts, a blank line between them.
+/// The texts of the parts, separated by blank lines. Images are left out.
 pub fn text_of(parts: &[MessagePart]) -> String {
     let texts: Vec<&str> = parts
         .iter()
@@ -138,7 +138,7 @@ pub fn text_of(parts: &[MessagePart]) -> String {
     texts.join("\n\n")
 }
 
-/// A message of these parts.
+/// A message with these parts. A message of one text has no separate `parts`.
 pub fn message(role: Role, parts: Vec<MessagePart>) -> Message {
     let content = text_of(&parts);
     let is_plain = matches!(parts.as_slice(), [] | [MessagePart::Text { .. }]);

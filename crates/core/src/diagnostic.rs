@@ -1,4 +1,4 @@
-//! What is wrong with a definition, where, and how to mend it.
+//! Diagnostics: problems of a definition, with their place and their fix.
 
 use serde::Serialize;
 
@@ -20,41 +20,41 @@ impl Span {
     }
 }
 
-/// How bad it is.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Runs, and probably not as meant.
+    /// The definition runs, but probably not as intended.
     Warning,
-    /// Refused.
+    /// The definition is rejected.
     Error,
 }
 
-/// One problem of one file.
+/// A problem in a file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnostic {
-    /// Its code; `docs/errors/` has a page for each.
+    /// The code; `docs/errors/` has a page for each.
     pub code: Code,
     /// Error or warning.
     pub severity: Severity,
-    /// The file, as it was named.
+    /// The file, as the caller named it.
     pub file: String,
-    /// Where in the file.
+    /// The place in the file.
     pub span: Span,
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub message: String,
-    /// What to do about it.
+    /// How to solve it.
     pub help: Option<String>,
-    /// A change that mends it without a person's judgement (`check --fix`).
+    /// A fix that needs no human judgement (`check --fix`).
     pub fix: Option<Fix>,
 }
 
-/// Replacements in one file; spans do not overlap.
+/// A set of replacements in one file. Spans do not overlap.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fix {
-    /// What the change does, for people.
+    /// The effect of the fix, for people.
     pub title: String,
-    /// Text to put in place of each span.
+    /// The replacement text of each span.
     pub edits: Vec<(Span, String)>,
 }
 
@@ -70,13 +70,13 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, file, span, message) }
     }
 
-    /// Adds what to do about it.
+    /// Adds help on how to solve the problem.
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds a change that mends it.
+    /// Adds a fix.
     pub fn fix(mut self, title: impl Into<String>, edits: Vec<(Span, String)>) -> Diagnostic {
         self.fix = Some(Fix { title: title.into(), edits });
         self
@@ -88,7 +88,7 @@ impl Diagnostic {
     }
 }
 
-/// Line and column of a byte offset, both from 1; the column counts characters.
+/// Line and column of a byte offset, both from 1. The column counts characters.
 pub fn line_column(source: &str, offset: usize) -> (usize, usize) {
     let mut end = offset.min(source.len());
     while !source.is_char_boundary(end) {
@@ -99,8 +99,8 @@ pub fn line_column(source: &str, offset: usize) -> (usize, usize) {
     (before.bytes().filter(|b| *b == b'\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// Applies the fixes of `diagnostics` to `source`, skipping edits that overlap an earlier one; also how many fixes
-/// were applied.
+/// Applies the fixes of `diagnostics` to `source` and skips those that overlap an earlier one. Returns the new source
+/// and the number of applied fixes.
 pub fn apply_fixes(source: &str, diagnostics: &[Diagnostic]) -> (String, usize) {
     let mut edits: Vec<(Span, &str)> = Vec::new();
     let mut applied = 0;
@@ -126,7 +126,8 @@ pub fn apply_fixes(source: &str, diagnostics: &[Diagnostic]) -> (String, usize) 
     (out, applied)
 }
 
-/// The candidate nearest to `name`, if it is near enough to be meant: two edits, or a third of a long name.
+/// The candidate that `name` is probably a misspelling of: at most two edits away, or a third of its length if it is
+/// long.
 pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     candidates

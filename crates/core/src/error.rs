@@ -1,32 +1,32 @@
-//! Why a step failed.
+//! The error of a failed step.
 
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 
-/// A step's failure as it is recorded.
+/// The failure of a step as it is recorded in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct StepError {
-    /// What kind of failure.
+    /// The code.
     pub code: Code,
     /// What happened, in one sentence, without secrets.
     pub message: String,
-    /// Whether trying again can help.
+    /// Whether a retry can succeed.
     #[serde(default, skip_serializing_if = "Retry::is_never")]
     pub retry: Retry,
 }
 
-/// Whether the same request may be tried again by whoever sent it.
+/// Whether the sender may retry the same request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
-    /// It would fail again.
+    /// A retry would fail again.
     #[default]
     Never,
-    /// It may work.
+    /// A retry may succeed.
     Maybe,
-    /// The other side asked for this many milliseconds of patience first.
+    /// A retry may succeed after this many milliseconds, as the other side requested.
     After(u64),
 }
 
@@ -37,12 +37,12 @@ impl Retry {
 }
 
 impl StepError {
-    /// A failure that would happen again.
+    /// A permanent failure.
     pub fn new(code: Code, message: impl Into<String>) -> StepError {
         StepError { code, message: message.into(), retry: Retry::Never }
     }
 
-    /// A failure that may pass.
+    /// A transient failure, which a retry may resolve.
     pub fn passing(code: Code, message: impl Into<String>) -> StepError {
         StepError { code, message: message.into(), retry: Retry::Maybe }
     }

@@ -1,5 +1,5 @@
-//! What can happen to a run. The durable records are the journal; the database, the event stream, replay and the tests
-//! read them and nothing else.
+//! The events of a run. Durable records of them form the journal. The database, the event stream, replay and the tests
+//! read records and nothing else.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,169 +17,169 @@ use crate::request::{AskRequest, Usage};
 use crate::status::Status;
 use crate::value::Value;
 
-/// One event with its header. Every event has the same header, so that any reader can group them without knowing them.
+/// An event with its header. All events have the same header, so a reader can group them without knowing each kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// The run.
     pub run: RunId,
-    /// Position in the run's journal, from 1 without gaps.
+    /// Position in the run's journal, from 1, without gaps.
     pub seq: u64,
-    /// Milliseconds since 1970.
+    /// Time of the event, in milliseconds since the Unix epoch.
     pub at: u64,
     /// The step; `/` for the run itself.
     pub path: Path,
-    /// The attempt, from 1; 0 where there is none.
+    /// The attempt, from 1; 0 for events without one.
     pub attempt: u32,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// What happened.
+/// The events of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// The run exists, with everything it will ever read besides replies of the world.
+    /// The run was created. The event holds everything the run will ever read, apart from the results of its effects.
     RunCreated(Box<RunCreated>),
-    /// A process took the run (again).
+    /// A worker started or resumed the run.
     RunStarted {
-        /// Its turn of ownership; every later write carries it.
+        /// Fencing number of the worker's lease; every later write carries it.
         epoch: u64,
     },
-    /// An effect is about to be performed. What an effect is asked is given by its hash, since the plan and the
-    /// recorded outputs give it back.
+    /// An effect is about to be performed. The request is recorded as a hash, because the plan and the recorded outputs
+    /// reproduce it.
     StepStarted {
-        /// Kind of effect.
+        /// Kind of the effect.
         kind: Cow<'static, str>,
         /// Model, address or function.
         target: Arc<str>,
         /// Hash of the request.
         hash: Hash,
-        /// What a crash during the effect means.
+        /// What happens if a crash interrupts the effect.
         class: EffectClass,
     },
-    /// A step has its output. `None`: the step gave nothing (not even null).
+    /// A step finished with an output. `None`: the step has no output, not even null.
     StepFinished {
-        /// The output; absent for composites, whose output follows from their parts.
+        /// The output; absent for composites, whose output follows from their children.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         output: Option<Value>,
-        /// What it cost, for model calls.
+        /// Tokens and cost, for model calls.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
-        /// Memory writes that are part of this very event.
+        /// Memory writes stored together with this event.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         memory: Vec<MemoryWrite>,
     },
     /// An attempt failed.
     StepFailed {
-        /// Why.
+        /// The error.
         error: StepError,
-        /// What follows from it.
+        /// The consequence of the failure.
         then: AfterFailure,
     },
-    /// A script was evaluated in the sandbox; `None` is `undefined`.
+    /// A script was evaluated in the sandbox.
     Evaluated {
-        /// What it gave.
+        /// The result; `None` is `undefined`.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         value: Option<Value>,
     },
-    /// A function tells what it is about, for whoever watches.
+    /// A function reported progress, for observers of the run. No effect on the state.
     Told {
-        /// What it is, in the function's own terms.
+        /// The kind of progress, in the function's own terms.
         name: Cow<'static, str>,
-        /// What there is to say.
+        /// The details.
         data: Value,
     },
-    /// A step did not run.
+    /// A step was skipped.
     StepSkipped {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// An effect was abandoned before it answered, because its run or branch ended.
+    /// An effect was abandoned before it returned, because its run or branch ended.
     StepAborted {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A machine's token moves.
+    /// The token of a machine moves to another node.
     EdgeTaken {
-        /// Key of the next node; `None` is the end.
+        /// Key of the next node; `None` ends the machine.
         to: Option<String>,
     },
     /// A person is asked; the branch waits.
     Asked(AskRequest),
-    /// A person answered; accepted once.
+    /// A person answered. Accepted only once.
     Answered {
         /// The answer.
         value: Value,
-        /// Who.
+        /// The person who answered.
         by: String,
     },
-    /// A branch waits for a time.
+    /// A branch waits until a point in time.
     TimerSet {
-        /// When it goes on, in milliseconds since 1970.
+        /// The time at which it resumes, in milliseconds since the Unix epoch.
         until: u64,
     },
-    /// A crash left this effect between started and finished, and it must not be sent twice.
+    /// A crash interrupted this effect, and it must not be repeated automatically.
     StepUncertain,
     /// A person decided about an uncertain effect.
     Resolved {
         /// The decision.
         how: Resolution,
-        /// Who.
+        /// The person who decided.
         by: String,
     },
-    /// Someone asked for the run to end.
+    /// The cancellation of the run was requested.
     CancelRequested {
-        /// Who.
+        /// The requester.
         by: String,
     },
-    /// Every live branch waits.
+    /// Every live branch waits; the run is suspended.
     RunSuspended {
         /// `waiting` or `uncertain`.
         status: Status,
     },
     /// The run ended.
     RunFinished {
-        /// How.
+        /// The final status.
         status: Status,
-        /// Why, unless it succeeded.
+        /// The error, unless the run succeeded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<StepError>,
-        /// Path of the step that failed.
+        /// Path of the step that failed the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failed: Option<Path>,
-        /// What was said, if the conversation is kept: stored for the owner together with this event.
+        /// The conversation, if the run continues a stored thread. It is stored for the user together with this event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<MemoryWrite>,
     },
 }
 
-/// Everything a run is created with.
+/// The data of a run's creation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunCreated {
-    /// Version of the interpreter's meaning; another one refuses the run.
+    /// Version of the interpreter's semantics. An engine with another version refuses the run.
     pub engine_semantics: u32,
     /// The definition's format.
     pub format: Format,
     /// The definition's name.
     pub name: String,
-    /// Hash of the bundle: the definition and everything compiling it read.
+    /// Hash of the bundle: the definition and everything read to compile it.
     pub bundle: Hash,
     /// The inputs.
     pub inputs: Value,
-    /// Whose run it is.
+    /// The user who owns the run.
     pub owner: String,
-    /// The agent on whose behalf it runs, for capabilities.
+    /// The agent on whose behalf the run acts, for capability checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The bounds in force.
+    /// The limits of the run.
     pub limits: Limits,
-    /// Runs around this one, which a step of theirs started.
+    /// Nesting depth: the number of runs around this one, each of which started the next.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
-    /// The definition's id: its own, or the one under which it was asked for.
+    /// The id of the workflow: the one that the definition declares, or the one under which it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
-    /// Under which key the owner's conversation is kept when the run ends; `None` if it is not.
+    /// The key under which the conversation is stored for the user when the run ends; `None` if it is not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<String>,
 }
@@ -188,35 +188,35 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// A write to the owner's memory.
+/// A write to the user's memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryWrite {
     /// The key.
     pub key: String,
-    /// The value; `None` takes the key away.
+    /// The value; `None` deletes the key.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }
 
-/// What a failed attempt leads to.
+/// The consequence of a failed attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AfterFailure {
     /// The step failed.
     Fail,
-    /// The step failed, and the run goes on without its output.
+    /// The step failed; the run continues without its output.
     Continue,
-    /// Another attempt at this time (milliseconds since 1970).
+    /// There is another attempt at this time (milliseconds since the Unix epoch).
     Retry(u64),
 }
 
-/// What a person decides about an effect that may or may not have happened.
+/// A person's decision about an effect that may or may not have happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
-    /// It is sent again, under the same idempotency key.
+    /// Repeat it under the same idempotency key.
     Resend,
-    /// It counts as failed.
+    /// Treat it as failed.
     Fail,
     /// It happened, with this output.
     Value(Value),
@@ -248,7 +248,7 @@ impl Event {
         }
     }
 
-    /// The event's name in streams and filters.
+    /// The name in streams, filters and the journal.
     pub fn name(&self) -> &'static str {
         match self {
             Event::RunCreated(_) => "run_created",
@@ -273,7 +273,7 @@ impl Event {
     }
 }
 
-/// A record as it is written: the header, the event's name, and its data.
+/// A record in its serialised form: the header, the name of the event, and its data.
 #[derive(Serialize, Deserialize)]
 struct Wire {
     run: RunId,
@@ -287,7 +287,8 @@ struct Wire {
 }
 
 impl Serialize for Record {
-    /// Name and data stand beside the header, so that a reader can filter by `event` without knowing every event.
+    /// Name and data are siblings of the header fields, so that a reader can filter by `event` without knowing every
+    /// event.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw = |text| RawValue::from_string(text).map_err(serde::ser::Error::custom);
         let data = self.event.data().map_err(serde::ser::Error::custom)?.map(raw).transpose()?;
@@ -299,7 +300,7 @@ impl Serialize for Record {
 }
 
 impl<'de> Deserialize<'de> for Record {
-    /// Read in two steps, since serde's buffering of flattened fields would lose the exact text of numbers.
+    /// Parsed in two steps, because serde's buffering of flattened fields would lose the exact text of numbers.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Record, D::Error> {
         let Wire { run, seq, at, path, attempt, event, data } = Wire::deserialize(deserializer)?;
         let event = Event::from_parts(&event, data.as_deref().map(RawValue::get));
@@ -307,13 +308,13 @@ impl<'de> Deserialize<'de> for Record {
     }
 }
 
-/// A field that is there, even if it is `null`: an output of null is not the absence of an output.
+/// Deserialises a field that is present, even if it is `null`: an output of null is not an absent output.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl Event {
-    /// Reads an event from its name and the JSON text of its data.
+    /// Parses an event from its name and the JSON text of its data.
     pub fn from_parts(name: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
         match data {
             Some(data) => serde_json::from_str(&format!("{{\"{name}\":{data}}}")),
@@ -321,9 +322,9 @@ impl Event {
         }
     }
 
-    /// The event's data as JSON text; `None` for events without data.
+    /// The data of the event as JSON text; `None` for events without data.
     pub fn data(&self) -> Result<Option<String>, serde_json::Error> {
-        // Written as {"name":data}, or as "name" alone.
+        // Serialised as {"name":data}, or as "name" alone.
         let text = serde_json::to_string(self)?;
         let data = text.strip_suffix('}').and_then(|text| text.get(self.name().len() + 4..));
         Ok(data.map(str::to_owned))

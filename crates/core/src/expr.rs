@@ -1,4 +1,5 @@
-//! Conditions and values that a plan computes: the part of every format's expressions that needs no interpreter.
+//! Conditions and computed values of a plan: the part of every format's expressions that needs no JavaScript
+//! interpreter.
 
 use std::sync::Arc;
 
@@ -15,50 +16,52 @@ use crate::value::Value;
 pub enum Expr {
     /// A value.
     Constant(Value),
-    /// A variable; `null` if there is none.
+    /// A variable; `null` if it does not exist.
     Ref(Ref),
-    /// The output of the step this belongs to; `null` before there is one.
+    /// The output of the step that the expression belongs to; `null` before there is one.
     Output,
-    /// A field of an object; `null` if there is none.
+    /// A field of an object; `null` if it does not exist.
     Field(Box<Expr>, Arc<str>),
-    /// Whether the text of a value contains a text, ignoring case. Falsy values have no text (docs/formats/steps.md).
+    /// Whether the text of a value contains another text, ignoring case. Falsy values have no text
+    /// (docs/formats/steps.md).
     Contains(Box<Expr>, String),
-    /// Whether both sides are the same value.
+    /// Whether both sides are equal.
     Equals(Box<Expr>, Box<Expr>),
     /// Negation.
     Not(Box<Expr>),
-    /// All of them.
+    /// True if all are true.
     All(Vec<Expr>),
-    /// Any of them.
+    /// True if any is true.
     Any(Vec<Expr>),
-    /// JavaScript that needs no interpreter.
+    /// JavaScript that is evaluated natively.
     Js(Arc<Js>),
-    /// JavaScript that does: evaluated in the sandbox before the step that holds it, and looked up here.
+    /// JavaScript for the sandbox. It is evaluated before its step runs, and the result is looked up here.
     Script(Arc<Script>),
 }
 
 /// An expression for the sandbox.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// Under which its value is kept while its step runs; unique in its plan.
+    /// The key of its value while its step runs; unique in the plan.
     pub slot: Arc<str>,
     /// The expression.
     pub source: Arc<str>,
-    /// The names it reads.
+    /// The free names that it reads.
     pub names: Vec<Arc<str>>,
-    /// Where it stands.
+    /// The place in the source.
     pub span: Span,
-    /// The same for messages, with the expression as it is written.
+    /// The place and the original source, for messages.
     pub place: Arc<Place>,
 }
 
 impl Expr {
-    /// The value in `scope`, where the step has given `output`; absent is `null`.
+    /// The value in `scope`, where `output` is the output of the step; absent is `null`. Fails with the error of the
+    /// expression.
     pub fn value(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Value, StepError> {
         self.evaluate(scope, output).map(Option::unwrap_or_default)
     }
 
-    /// The value in `scope`, where the step has given `output`; `None` is JavaScript's `undefined`.
+    /// The value in `scope`, where `output` is the output of the step; `None` is JavaScript's `undefined`.
     pub fn evaluate(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<Option<Value>, StepError> {
         Ok(Some(match self {
             Expr::Constant(value) => value.clone(),
@@ -97,7 +100,7 @@ impl Expr {
         }))
     }
 
-    /// Whether the value counts as true.
+    /// Whether the value is truthy.
     pub fn is_true(&self, scope: &dyn Lookup, output: Option<&Value>) -> Result<bool, StepError> {
         match self {
             Expr::Js(js) => js.is_true(scope),
@@ -105,7 +108,7 @@ impl Expr {
         }
     }
 
-    /// Calls `visit` with every script in it.
+    /// Calls `visit` with every script in the expression.
     pub fn scripts(&self, visit: &mut dyn FnMut(&Arc<Script>)) {
         match self {
             Expr::Script(script) => visit(script),

@@ -1,4 +1,4 @@
-//! Content hashes: of requests, values, bundles and blobs.
+//! Content hashes of requests, values, bundles and blobs.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::value::Value;
 
-/// The first 128 bits of a BLAKE3 hash; written as 32 hexadecimal digits.
+/// The first 128 bits of a BLAKE3 hash, written as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash([u8; 16]);
 
@@ -16,7 +16,7 @@ impl Hash {
         Hash::from_blake(blake3::hash(bytes))
     }
 
-    /// The hash of a value: equal values have equal hashes, whatever text they came from.
+    /// The hash of a value. Equal values have equal hashes, whatever text they were parsed from.
     pub fn of_value(value: &Value) -> Hash {
         let mut hasher = Hasher::new();
         hasher.value(value);
@@ -34,7 +34,7 @@ impl Hash {
         &self.0
     }
 
-    /// Reads 32 hexadecimal digits.
+    /// Parses 32 hexadecimal digits; `None` for anything else.
     pub fn parse(text: &str) -> Option<Hash> {
         if text.len() != 32 || !text.is_ascii() {
             return None;
@@ -78,11 +78,11 @@ impl<'de> Deserialize<'de> for Hash {
     }
 }
 
-/// Bytes that are gathered before the hash function sees them: most of what is hashed is shorter, and one call on a
-/// whole input costs half of what its streaming state does.
+/// Size of the inline buffer in bytes. Most inputs are shorter, and hashing one whole input costs half as much as the
+/// streaming state of the hash function.
 const SMALL: usize = 256;
 
-/// Hashes a sequence of parts; every part is length-prefixed, so that different sequences never collide.
+/// Hashes a sequence of parts. Every part is length-prefixed, so different sequences never collide.
 pub struct Hasher {
     small: [u8; SMALL],
     used: usize,

@@ -1,4 +1,5 @@
-//! HTTP requests as a plan describes them, and how they become what is sent (fetch's rules, docs/formats/flow.md).
+//! HTTP requests as a plan describes them, and their conversion into what is sent (the rules of `fetch`,
+//! docs/formats/flow.md).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +11,14 @@ use crate::rich::Rich;
 use crate::template::{Data, Lookup, Template, TextRules};
 use crate::value::Value;
 
-/// A request of a plan.
+/// A request in a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpSpec {
     /// The method; empty means GET.
     pub method: Template,
-    /// The address.
+    /// The URL.
     pub url: Template,
-    /// Header rows in order. Of rows spelled alike the last one stands; rows that differ in case are joined.
+    /// Header rows in order. The last of rows with identical names wins; rows whose names differ in case are joined.
     pub headers: Vec<(Template, Template)>,
     /// The body; sent with POST, PUT and PATCH only.
     pub body: Body,
@@ -26,26 +27,26 @@ pub struct HttpSpec {
 /// The body of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// Text that holds JSON; mended if pasted values broke it, an error if it cannot be.
+    /// Text that holds JSON. It is repaired if inserted values broke it; an error if that fails.
     JsonText(Template),
-    /// JSON written as a value.
+    /// JSON built from a value.
     JsonValue(Data),
     /// Form fields in order.
     Form(Vec<(Template, Template)>),
     /// Text as it is.
     Text(Template),
-    /// Nothing.
+    /// No body.
     None,
 }
 
-/// A request as it is sent. Secrets are still names.
+/// A request ready to be sent. Secrets are still names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HttpRequest {
     /// Upper-case method.
     pub method: String,
-    /// Normalised address without fragment.
+    /// Normalised URL without a fragment.
     pub url: Rich,
-    /// Lower-case names; each once.
+    /// Lower-case names without duplicates.
     pub headers: Vec<(String, Rich)>,
     /// The body.
     pub body: Option<Rich>,
@@ -63,7 +64,7 @@ pub struct HttpReply {
 }
 
 impl HttpReply {
-    /// As a value: `{status, headers, body}`.
+    /// The reply as a value: `{status, headers, body}`.
     pub fn to_value(&self) -> Value {
         let headers = Value::map(self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str().into())));
         Value::map([
@@ -73,7 +74,7 @@ impl HttpReply {
         ])
     }
 
-    /// Reads what [`HttpReply::to_value`] wrote.
+    /// Reads the result of [`HttpReply::to_value`]; `None` if the shape differs.
     pub fn from_value(value: &Value) -> Option<HttpReply> {
         let status = value.get("status")?.as_i64()?;
         let headers = value.get("headers")?.as_map()?.iter();
@@ -89,7 +90,7 @@ impl HttpReply {
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 impl HttpSpec {
-    /// The request to send, with values put in.
+    /// The request to send, with values inserted. Fails with `FL1002` if it cannot be sent.
     pub fn request(&self, scope: &dyn Lookup, rules: TextRules) -> Result<HttpRequest, StepError> {
         let written = self.method.resolve(scope, rules)?.names_only();
         let method = if written.is_empty() { "GET".to_owned() } else { written.to_uppercase() };
@@ -132,7 +133,7 @@ impl Body {
             Body::JsonText(template) => {
                 content_type(headers, "application/json");
                 let text = template.resolve(scope, rules)?;
-                // An empty body, and a body of `null`, is no body (docs/formats/flow.md).
+                // An empty body or a body of `null` is sent as no body (docs/formats/flow.md).
                 let mended = if text.pieces().is_empty() { text } else { text.map_text(mend_json)? };
                 let is_nothing = mended.pieces().is_empty() || mended.names_only() == "null";
                 Ok((!is_nothing).then_some(mended))
@@ -158,7 +159,7 @@ impl Body {
     }
 }
 
-/// Appends text in form encoding; a secret stays a name and is encoded when it is filled in.
+/// Appends form-encoded text. A secret remains a name and is encoded when its value is inserted.
 fn append_encoded(body: &mut Rich, text: &Rich) {
     for piece in text.pieces() {
         match piece {
@@ -174,19 +175,20 @@ fn mend_json(text: &str) -> Result<String, StepError> {
     match json::read_lenient(text) {
         Some(value) => Ok(render::js_json(&value)),
         None => {
-            let message = "the body is not JSON, and could not be mended, once the values were put in; \
-                           use bodyType \"text\" to send it as it is";
+            let message = "after the values were inserted, the body is not JSON and could not be repaired; \
+                           use bodyType \"text\" to send it unchanged";
             Err(StepError::new(Code::HttpRequestInvalid, message))
         }
     }
 }
 
-/// An address as a browser writes it (WHATWG URL), without its fragment.
+/// The URL as a browser normalises it (WHATWG URL), without its fragment. Fails with `FL1002` if it is not a URL or
+/// contains credentials.
 pub fn normalize_url(text: &str) -> Result<String, StepError> {
     let invalid = || StepError::new(Code::HttpRequestInvalid, format!("Failed to parse URL from {text}"));
     let mut url = url::Url::parse(text).map_err(|_| invalid())?;
     url.set_fragment(None);
-    // What is sent is the path and the query; an empty query is none.
+    // Only path and query are sent; an empty query is dropped.
     if url.query() == Some("") {
         url.set_query(None);
     }
@@ -204,7 +206,7 @@ fn set_exact(headers: &mut Vec<(String, Rich)>, key: String, value: Rich) {
     }
 }
 
-/// Joins rows that differ only in case, as `Headers.append` does, and refuses what cannot be sent.
+/// Joins rows whose names differ only in case, as `Headers.append` does, and rejects headers that cannot be sent.
 fn merge(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
     let mut merged: Vec<(String, Rich)> = Vec::new();
     for (key, value) in rows {
@@ -226,7 +228,7 @@ fn merge(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
     Ok(merged)
 }
 
-/// Headers that the connection owns, not the author.
+/// Headers controlled by the connection, not by the author.
 const OWNED: [&str; 10] = [
     "host",
     "content-length",
@@ -240,10 +242,10 @@ const OWNED: [&str; 10] = [
     "http2-settings",
 ];
 
-/// Families of headers that only proxies and browsers may set; servers trust them.
+/// Prefixes of headers that only proxies and browsers may set; servers trust them.
 const FORBIDDEN: [&str; 4] = ["proxy-", "sec-", "x-forwarded-", "forwarded"];
 
-/// Refuses the name of a header that is not the author's to set.
+/// Rejects header names that an author may not set (`FL1002`).
 pub fn check_header_name(name: &str) -> Result<(), StepError> {
     let lower = name.to_ascii_lowercase();
     let owner = if OWNED.contains(&lower.as_str()) {
@@ -253,10 +255,10 @@ pub fn check_header_name(name: &str) -> Result<(), StepError> {
     } else {
         return Ok(());
     };
-    Err(StepError::new(Code::HttpRequestInvalid, format!("the header {name} {owner}; remove the row")))
+    Err(StepError::new(Code::HttpRequestInvalid, format!("the header {name} {owner}; remove this row")))
 }
 
-/// Whether an error status may be gone at the next attempt.
+/// Whether a request with this error status may succeed on retry.
 pub fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }
@@ -276,7 +278,7 @@ fn check_header(key: &str, value: &Rich) -> Result<(), StepError> {
     Ok(())
 }
 
-/// The value of a reply's text: JSON if it is or can be mended to be, else the text itself.
+/// The value of a reply's text: JSON if it can be parsed or repaired, otherwise the text itself.
 pub fn decode(text: &str) -> Value {
     json::read_lenient(text).unwrap_or_else(|| text.into())
 }

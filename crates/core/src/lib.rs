@@ -1,4 +1,4 @@
-//! What a workflow is (`Plan`, `Value`, `Template`) and what can happen to it (`Event`, `RunState`).
+//! The data model: workflows (`Plan`, `Value`, `Template`) and the history of runs (`Event`, `RunState`).
 //!
 //! Pure data and pure functions: no I/O, no async, no clock and no randomness. The five front ends (`formats`)
 //! produce a [`plan::Plan`], the interpreter (`runtime`) walks it, and everything else reads [`event::Record`]s.

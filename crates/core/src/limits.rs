@@ -1,35 +1,35 @@
-//! Every bound on a run, in one place. Each has its own error code and test.
+//! All limits of a run. Each has an error code and a test of its own.
 
 use serde::{Deserialize, Serialize};
 
-/// How much a run may do. `None` means no bound; everything else has one by default.
+/// The limits of a run. `None` means no limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Effects performed, retries included.
+    /// Effects performed, including retries.
     pub steps: u64,
-    /// Iterations of one loop, whatever the loop itself allows.
+    /// Iterations of a single loop, in addition to the loop's own limit.
     pub iterations: u64,
-    /// Nesting of composites.
+    /// Nesting depth of composites.
     pub nesting: u32,
-    /// Workflows started within workflows.
+    /// Nesting depth of workflows started by workflows.
     pub subflow_depth: u32,
-    /// Effects in flight at the same time; more wait for their turn.
+    /// Concurrent effects; further ones wait.
     pub parallel: u32,
-    /// Time from start to end, in milliseconds, waiting for people included.
+    /// Time from start to end in milliseconds, including time spent waiting for people.
     pub time_ms: Option<u64>,
-    /// Bytes of one step's output.
+    /// Size of one step's output, in bytes.
     pub output_bytes: u64,
-    /// Bytes of one source file.
+    /// Size of one source file, in bytes.
     pub source_bytes: u64,
-    /// Tokens, prompt and answer, of all model calls.
+    /// Tokens of all model calls, prompts and answers.
     pub tokens: Option<u64>,
-    /// Money for all model calls, in millionths of a US dollar.
+    /// Cost of all model calls, in millionths of a US dollar.
     pub micro_usd: Option<u64>,
 }
 
 impl Limits {
-    /// These bounds, and those of a definition where they are narrower.
+    /// These limits, or those of `plan` where they are stricter.
     pub fn within(&self, plan: &Limits) -> Limits {
         let least = |ours: Option<u64>, theirs: Option<u64>| match (ours, theirs) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),

@@ -1,35 +1,35 @@
-//! The identity of a step within a run: `/translate[3]/poem`.
+//! The identity of a step within a run, for example `/translate[3]/poem`.
 //!
-//! A path names the step, the iteration (`[i]`) and the visit (`#n`), never the attempt: a retry is the same path.
-//! This is the only place that builds one.
+//! A path names the step, the iteration (`[i]`) and the visit (`#n`), never the attempt: a retry has the same path.
+//! This module is the only place that builds paths.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A step's place in a run. The root is `/`.
+/// The path of a step in a run. The root is `/`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Path(Arc<str>);
 
 impl Path {
-    /// The whole run.
+    /// The path of the whole run.
     pub fn root() -> Path {
         Path("/".into())
     }
 
-    /// A child step.
+    /// The path of a child step.
     pub fn child(&self, key: &Key) -> Path {
         self.extend(&["/", &key.0])
     }
 
-    /// The `index`-th iteration of a loop, from 0.
+    /// The path of iteration `index` of a loop, from 0.
     pub fn iteration(&self, index: u64) -> Path {
         self.extend(&["[", &index.to_string(), "]"])
     }
 
-    /// The `visit`-th time a machine enters a node, from 1.
+    /// The path of the `visit`-th visit to a node of a machine, from 1.
     pub fn visit(&self, visit: u64) -> Path {
         self.extend(&["#", &visit.to_string()])
     }
@@ -37,7 +37,7 @@ impl Path {
     fn extend(&self, parts: &[&str]) -> Path {
         let own = if &*self.0 == "/" { "" } else { &*self.0 };
         let texts = || std::iter::once(own).chain(parts.iter().copied());
-        // Gathered where it costs nothing, since a shared text is copied into its place anyway.
+        // Collected on the stack: a shared text is copied into its allocation anyway.
         let mut small = [0; 128];
         let mut end = 0;
         for text in texts() {
@@ -50,18 +50,18 @@ impl Path {
         Path(str::from_utf8(&small[..end]).map_or_else(|_| texts().collect::<String>().into(), Into::into))
     }
 
-    /// The text.
+    /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether `self` is `other` or lies below it.
+    /// Whether `self` is `other` or below it.
     pub fn is_within(&self, other: &Path) -> bool {
         &*other.0 == "/"
             || self.0.strip_prefix(&*other.0).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '#']))
     }
 
-    /// The path of the step around this one.
+    /// The path of the enclosing step.
     pub fn parent(&self) -> Path {
         match self.0.rfind('/') {
             None | Some(0) => Path::root(),
@@ -69,14 +69,14 @@ impl Path {
         }
     }
 
-    /// The texts of the paths above this one, from the run's root down.
+    /// The paths of all enclosing steps as text, from the root of the run down.
     pub fn ancestors(&self) -> impl Iterator<Item = &str> {
         let ends = self.0.char_indices().skip(1).filter(|(_, c)| matches!(c, '/' | '[' | '#')).map(|(end, _)| end);
         let root = (self.0.len() > 1).then_some(1);
         root.into_iter().chain(ends).map(|end| &self.0[..end])
     }
 
-    /// Reads a path as a person writes it; `None` unless it starts with `/`.
+    /// Parses a path; `None` unless it starts with `/`.
     pub fn parse(text: &str) -> Option<Path> {
         text.starts_with('/').then(|| Path(text.into()))
     }
@@ -94,12 +94,12 @@ impl fmt::Debug for Path {
     }
 }
 
-/// One segment of a path: a clean declared name, or `<kind>~<n>`.
+/// A segment of a path: a declared name, or `<kind>~<n>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// A declared name, if it is clean: ASCII letters, digits, `_`, `-` and `.`, at most 64 of them.
+    /// A declared name as a key; `None` unless it consists of 1 to 64 ASCII letters, digits, `_`, `-` and `.`.
     pub fn named(name: &str) -> Option<Key> {
         let clean = !name.is_empty()
             && name.len() <= 64
@@ -107,18 +107,18 @@ impl Key {
         clean.then(|| Key(name.into()))
     }
 
-    /// The `n`-th step of its kind among its siblings, from 1.
+    /// The key of the `n`-th step of its kind among its siblings, from 1.
     pub fn nth(kind: &str, n: usize) -> Key {
         Key(format!("{kind}~{n}").into())
     }
 
-    /// The text.
+    /// The key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Hands out the keys of one list of siblings: the declared name where it is clean and new, else `<kind>~<n>`.
+/// Assigns the keys of one list of siblings: the declared name if it is valid and not taken, otherwise `<kind>~<n>`.
 #[derive(Default)]
 pub struct Siblings {
     taken: std::collections::HashSet<Key>,
@@ -131,7 +131,7 @@ impl Siblings {
         let count = self.counts.entry(kind.to_owned()).or_default();
         *count += 1;
         let numbered = Key::nth(kind, *count);
-        // A declared name cannot contain `~`, so numbered keys never clash with names.
+        // A declared name cannot contain `~`, so numbered keys never collide with names.
         let key = name.and_then(Key::named).filter(|key| !self.taken.contains(key)).unwrap_or(numbered);
         self.taken.insert(key.clone());
         key

@@ -1,21 +1,21 @@
-//! How values become text: JSON as written, the JavaScript way, the Python way.
+//! Rendering of values as text: JSON with source numbers, JavaScript's rules, and Python's rules.
 
 use crate::value::{Map, Value};
 
-/// A format's rule for turning a value that is put into text into characters.
+/// A format's rule for converting an inserted value to text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Strings as they are, everything else as compact JSON with numbers as they were written.
+    /// Strings unchanged; everything else as compact JSON with source numbers.
     Json,
     /// As JavaScript's `String()` and `JSON.stringify`: numbers re-read as doubles, integer-like keys first.
     JavaScript,
     /// As Python's `str()`.
     Python,
-    /// Strings as they are, everything else as Python's `json.dumps()`.
+    /// Strings unchanged; everything else as Python's `json.dumps()`.
     PythonJson,
 }
 
-/// A value as text under `style`; strings stand without quotes, as in every format.
+/// The value as text under `style`. Strings are never quoted at the top level.
 pub fn text(value: &Value, style: Style) -> String {
     match (value, style) {
         (Value::String(text), _) => text.to_string(),
@@ -27,14 +27,14 @@ pub fn text(value: &Value, style: Style) -> String {
     }
 }
 
-/// Compact JSON, numbers as they were written.
+/// Compact JSON with source numbers.
 pub fn json(value: &Value) -> String {
     let mut out = String::new();
     write_json(value, false, &mut out);
     out
 }
 
-/// What `JSON.stringify` gives after `JSON.parse`.
+/// The result of `JSON.stringify` after `JSON.parse`.
 pub fn js_json(value: &Value) -> String {
     let mut out = String::new();
     write_json(value, true, &mut out);
@@ -46,17 +46,17 @@ pub fn js_pretty(value: &Value) -> String {
     serde_json::to_string_pretty(&js_value(value)).unwrap_or_default()
 }
 
-/// The value as JavaScript would hold it: numbers re-read, integer-like keys first. Used where a format's own result
-/// is JavaScript's.
+/// The value as JavaScript holds it: numbers as doubles, integer-like keys first. Used where the result of a format is
+/// a JavaScript value.
 pub fn js_value(value: &Value) -> Value {
     in_js(value).unwrap_or_else(|| value.clone())
 }
 
-/// The same; `None` if it is as it should be, which most values are, so that they are shared and not copied.
+/// The same, or `None` if nothing changes. Most values do not change, so they are shared and not copied.
 fn in_js(value: &Value) -> Option<Value> {
     match value {
         Value::Number(number) => {
-            // Exact as a double, and so written alike.
+            // Exact as a double, so the text does not change.
             if number.as_i64().is_some_and(|int| int.unsigned_abs() < 1 << 53) {
                 return None;
             }
@@ -170,7 +170,7 @@ fn js_order(map: &Map) -> Vec<Entry<'_>> {
     entries
 }
 
-/// The number that a key is, if JavaScript takes it for one.
+/// The array index that JavaScript takes the key for, if any.
 fn js_index(key: &str) -> Option<u32> {
     if !key.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
@@ -180,12 +180,12 @@ fn js_index(key: &str) -> Option<u32> {
 
 /// ECMAScript `Number::toString`: shortest digits, exponent from 1e21 up and below 1e-6.
 pub fn js_number(value: f64) -> String {
-    // Whole numbers need no search for their shortest digits, and -0 is written 0.
+    // Integers need no search for their shortest digits, and -0 is written 0.
     if value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64 {
         return (value as i64).to_string();
     }
     if !value.is_finite() {
-        // JSON.stringify writes what JSON cannot hold as null.
+        // JSON.stringify writes non-finite numbers as null.
         return "null".into();
     }
     let (digits, exponent) = shortest(value);
@@ -196,7 +196,7 @@ pub fn js_number(value: f64) -> String {
     format!("{sign}{}e{}{}", mantissa(&digits), if exponent < 0 { "-" } else { "+" }, exponent.abs())
 }
 
-/// Python's `repr(float)`: exponent from 1e16 up and below 1e-4, and always a point or an exponent.
+/// Python's `repr(float)`: exponent from 1e16 up and below 1e-4; always a point or an exponent.
 fn python_float(value: f64) -> String {
     if value == 0.0 {
         return if value.is_sign_negative() { "-0.0".into() } else { "0.0".into() };
@@ -211,13 +211,13 @@ fn python_float(value: f64) -> String {
     format!("{sign}{}e{}{:02}", mantissa(&digits), if exponent < 0 { "-" } else { "+" }, exponent.abs())
 }
 
-/// A number as the float that Python makes of it.
+/// The number as a Python float.
 pub fn python_float_of(number: &crate::value::Number) -> Value {
     let float = crate::value::Number::parse(&python_float(number.as_f64()));
     float.map_or_else(|| Value::Number(number.clone()), Value::Number)
 }
 
-/// The shortest digits that read back as `value`, and the decimal exponent of the first of them.
+/// The shortest digits that parse to `value`, and the decimal exponent of the first digit.
 fn shortest(value: f64) -> (String, i32) {
     let text = format!("{:e}", value.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -241,7 +241,7 @@ fn plain(digits: &str, exponent: i32) -> String {
     }
 }
 
-/// Python's `json.dumps(value)`: blanks after commas and colons, ASCII only, floats as Python writes them.
+/// Python's `json.dumps(value)`: spaces after commas and colons, ASCII only, floats in Python's notation.
 pub fn python_json(value: &Value) -> String {
     match value {
         Value::Number(number) => python_number(number),
@@ -257,7 +257,7 @@ pub fn python_json(value: &Value) -> String {
     }
 }
 
-/// JSON text with `\\u` for everything beyond ASCII.
+/// JSON text with `\\u` escapes for everything outside ASCII.
 fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -314,8 +314,8 @@ fn python_string(text: &str) -> String {
     out
 }
 
-/// Python's `str.isprintable`: everything but controls, formats, private and unassigned characters and separators other
-/// than the blank. Of those, the ones that occur in texts.
+/// Python's `str.isprintable`: everything except control, format, private-use and unassigned characters and separators
+/// other than the space. The table lists only those that occur in practice.
 fn is_printable(c: char) -> bool {
     !matches!(c as u32,
         0..0x20 | 0x7f..=0xa0 | 0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x1680 | 0x180e | 0x2000..=0x200f

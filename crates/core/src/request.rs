@@ -1,4 +1,4 @@
-//! What a step asks of the world, and the hash by which replay recognises it.
+//! The requests of effects, their results, and the hash by which replay recognises a request.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,83 +10,83 @@ use crate::thread::Messages;
 use crate::value::Value;
 
 /// One effect to perform.
-// Model calls are what requests mostly are, and each is made once.
+// Most requests are model calls, and each is built once.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Ask a model.
+    /// Calls a model.
     Generate(Box<GenerateRequest>),
-    /// Send an HTTP request.
+    /// Sends an HTTP request.
     Http(HttpRequest),
-    /// Send an HTTP request for a code block; the output is the whole reply, whatever its status.
+    /// Sends an HTTP request for a code block; the output is the whole reply, whatever its status.
     Exchange(HttpRequest),
-    /// Read a web page.
+    /// Reads a web page.
     Scrape(ScrapeRequest),
-    /// Call a tool or function.
+    /// Calls a tool or function.
     Call(CallRequest),
-    /// Run a Python block.
+    /// Runs a Python block.
     Python(PythonRequest),
-    /// Read this user's memory.
+    /// Reads one key of the user's memory.
     MemoryGet {
         /// The key.
         key: String,
     },
-    /// Read all of this user's memory.
+    /// Reads all of the user's memory.
     Memories,
-    /// Read this user's profile.
+    /// Reads the user's profile.
     Profile,
-    /// Write this user's memory.
+    /// Writes one key of the user's memory.
     MemorySet {
         /// The key.
         key: String,
-        /// What to keep under it.
+        /// The new value.
         value: Value,
     },
-    /// Ask a person.
+    /// Asks a person.
     Ask(AskRequest),
-    /// Wait until a time.
+    /// Waits for a fixed time.
     Wait {
-        /// How long, in milliseconds.
+        /// The duration, in milliseconds.
         duration_ms: u64,
     },
 }
 
-/// A call of a model.
+/// A model call.
 #[derive(Clone, Debug)]
 pub struct GenerateRequest {
-    /// `provider:model`, aliases resolved.
+    /// The model as `provider:model`, with aliases resolved.
     pub model: String,
     /// The conversation.
     pub messages: Messages,
-    /// Tools offered to the model.
+    /// Tools available to the model.
     pub tools: Vec<ToolDeclaration>,
-    /// JSON Schema that the answer must match; the answer is then read as JSON.
+    /// JSON Schema that the answer must match; the answer is then parsed as JSON.
     pub schema: Option<Value>,
     /// Sampling options.
     pub options: GenerateOptions,
-    /// What the call is for.
+    /// The purpose of the call.
     pub purpose: Purpose,
 }
 
-/// Why a model is asked.
+/// The purpose of a model call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The step itself.
     Step,
-    /// An answer that whoever asks judges: it is asked for in the schema's shape, and comes back as it was said.
+    /// An answer that the caller validates: it is requested in the shape of the schema and returned unparsed.
     Judged,
-    /// Shortening a long text, one part at a time.
+    /// A summary of one part of a long text.
     Summary {
-        /// Characters of the whole text.
+        /// Length of the whole text, in characters.
         characters: usize,
-        /// This part, from 0.
+        /// Index of this part, from 0.
         part: usize,
         /// Number of parts.
         parts: usize,
     },
 }
 
-/// Who says something in a conversation.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -103,17 +103,17 @@ pub enum Role {
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who says it.
+    /// The author.
     pub role: Role,
-    /// What is said.
+    /// The text.
     pub content: String,
-    /// What is said, part by part, where it is more than one text; `content` then holds the texts.
+    /// The parts of a message that is more than one text; `content` then holds the joined texts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<MessagePart>,
-    /// Tool calls the model asks for (assistant messages).
+    /// Tool calls that the model requests (assistant messages).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The call that this answers (tool messages).
+    /// The id of the call that this message answers (tool messages).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
 }
@@ -134,61 +134,61 @@ pub enum MessagePart {
         /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image {
-        /// Its media type.
+        /// The media type.
         mime: String,
-        /// Its bytes in base64.
+        /// The bytes in base64.
         data: std::sync::Arc<str>,
     },
 }
 
-/// A model's wish to call a tool.
+/// A tool call that a model requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id; never part of a path.
+    /// The id from the provider; never part of a path.
     pub id: String,
     /// The tool.
     pub name: String,
-    /// The arguments as the model wrote them: an object, or whatever it made of it.
+    /// The arguments as the model wrote them: an object, or whatever else it produced.
     #[serde(alias = "args")]
     pub arguments: Value,
 }
 
-/// A tool as it is offered to a model.
+/// The declaration of a tool for a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolDeclaration {
     /// Name, `[a-zA-Z0-9_-]{1,64}`.
     pub name: String,
-    /// What it does.
+    /// What the tool does.
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub parameters: Value,
 }
 
-/// Sampling options; absent ones are the provider's.
+/// Sampling options. The provider's defaults apply where an option is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GenerateOptions {
-    /// Largest answer, in tokens.
+    /// Maximum length of the answer, in tokens.
     #[serde(alias = "maxTokens", skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
     /// Sampling temperature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Nucleus sampling.
+    /// Nucleus sampling threshold.
     #[serde(alias = "topP", skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// How many of the likeliest tokens are drawn from.
+    /// Number of most likely tokens to sample from.
     #[serde(alias = "topK", skip_serializing_if = "Option::is_none")]
     pub top_k: Option<f64>,
-    /// Against words that were used at all.
+    /// Penalty for tokens that occurred at all.
     #[serde(alias = "presencePenalty", skip_serializing_if = "Option::is_none")]
     pub presence_penalty: Option<f64>,
-    /// Against words that were used often.
+    /// Penalty for tokens by how often they occurred.
     #[serde(alias = "frequencyPenalty", skip_serializing_if = "Option::is_none")]
     pub frequency_penalty: Option<f64>,
-    /// Seed, where the provider has one.
+    /// Seed, if the provider supports one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Texts that end the answer.
@@ -197,7 +197,7 @@ pub struct GenerateOptions {
     /// Whether the answer must call one of the tools.
     #[serde(alias = "mustCall", skip_serializing_if = "std::ops::Not::not")]
     pub must_call: bool,
-    /// Whether the answer is shown as it comes; it is unless this says no.
+    /// Whether the answer is streamed; `None` means yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
 }
@@ -205,15 +205,15 @@ pub struct GenerateOptions {
 /// A model's answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Generated {
-    /// The text; `None` when the model gave none.
+    /// The text; `None` if the model returned none.
     pub text: Option<String>,
-    /// Tools it wants called.
+    /// The requested tool calls.
     pub tool_calls: Vec<ToolCall>,
-    /// What it cost.
+    /// Tokens and cost.
     pub usage: Usage,
 }
 
-/// Tokens and money of one or more model calls.
+/// Tokens and cost of one or more model calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -221,21 +221,21 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Tokens of the answers.
     pub output_tokens: u64,
-    /// Millionths of a US dollar; `None` when the price of any call is unknown, which is never the same as free.
+    /// Cost in millionths of a US dollar; `None` if the price of any call is unknown, which is never the same as free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_usd: Option<u64>,
 }
 
-/// A page to read.
+/// A web page to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScrapeRequest {
-    /// The address as written.
+    /// The URL as written.
     pub url: String,
-    /// What to bring back.
+    /// The form of the result.
     pub capture: Capture,
 }
 
-/// What a scraper brings back.
+/// The form in which a scraper returns a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
     /// The readable text as Markdown.
@@ -249,31 +249,31 @@ pub enum Capture {
 pub struct CallRequest {
     /// The function's id.
     pub function: std::sync::Arc<str>,
-    /// What it is called with.
+    /// The arguments.
     pub payload: Payload,
 }
 
 /// A Python block to run.
 #[derive(Clone, Debug)]
 pub struct PythonRequest {
-    /// Source with `execute(inputs, context)`.
+    /// Source that defines `execute(inputs, context)`.
     pub source: std::sync::Arc<str>,
     /// The inputs.
     pub inputs: Value,
-    /// What the block sees as its context besides the memory: the user's profile.
+    /// The user's profile, which the block sees in its context together with the memory.
     pub user: Value,
-    /// The user's memory as it is when the block starts: an object.
+    /// The user's memory at the start of the block: an object.
     pub memory: Value,
-    /// What a crash while it runs means.
+    /// What happens if a crash interrupts the block.
     pub class: crate::plan::EffectClass,
 }
 
-/// What a Python block gives.
+/// The result of a Python block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PythonReply {
     /// What `execute` returned.
     pub output: Value,
-    /// Keys of the memory that the block set or took away, in order of the key.
+    /// Keys of the memory that the block set or deleted (`None`), sorted.
     pub memory: Vec<(String, Option<Value>)>,
 }
 
@@ -282,11 +282,11 @@ pub struct PythonReply {
 pub struct ScriptRequest {
     /// One expression.
     pub source: std::sync::Arc<str>,
-    /// The free names it reads, with their values; a name without a value is `undefined`.
+    /// The free names that the expression reads, with their values; a name without a value is `undefined`.
     pub names: Vec<(std::sync::Arc<str>, Option<Value>)>,
-    /// What `Date.now()` gives, in milliseconds since 1970.
+    /// The result of `Date.now()`, in milliseconds since the Unix epoch.
     pub now_ms: u64,
-    /// What `Math.random()` starts from.
+    /// The seed of `Math.random()`.
     pub seed: u64,
 }
 
@@ -298,13 +298,13 @@ pub struct AskRequest {
     /// JSON Schema of the answer, if it is not just text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// Hash of what is agreed to, where the question is for someone's agreement: the tool, what it does and its arguments.
+    /// For an approval: the hash of what is approved (the tool, its effect and its arguments).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Hash>,
 }
 
 impl Request {
-    /// What kind of effect, in one word.
+    /// The kind of effect, in one word.
     pub fn kind(&self) -> &'static str {
         match self {
             Request::Generate(_) => "generate",
@@ -321,7 +321,7 @@ impl Request {
         }
     }
 
-    /// Whom it goes to, for people: the model, the address, the function. Secrets are names.
+    /// The target for people: the model, the URL, the function. Secrets are names.
     pub fn target(&self) -> std::sync::Arc<str> {
         match self {
             Request::Generate(request) => request.model.as_str().into(),
@@ -338,7 +338,7 @@ impl Request {
         }
     }
 
-    /// The hash of all that can change the answer. Two requests with equal hashes are the same request.
+    /// The hash of everything that can change the result. Two requests with equal hashes are the same request.
     pub fn hash(&self) -> Hash {
         let mut hasher = Hasher::new();
         hasher.text(self.kind());
@@ -385,7 +385,7 @@ impl GenerateRequest {
             hasher.text(&tool.name).text(&tool.description).value(&tool.parameters);
         }
         hasher.value(&self.schema.clone().unwrap_or_default());
-        // Options are few and small, and their serialised form has no secrets.
+        // Options are few and small, and their serialised form contains no secrets.
         hasher.text(&serde_json::to_string(&self.options).unwrap_or_default());
         if let Purpose::Summary { characters, part, parts } = &self.purpose {
             hasher.number(*characters as u64).number(*part as u64).number(*parts as u64);
@@ -394,7 +394,7 @@ impl GenerateRequest {
 }
 
 impl Usage {
-    /// Adds another call's usage; the sum's price is known only if both are.
+    /// Adds the usage of another call. The cost of the sum is known only if both costs are.
     pub fn add(&mut self, other: &Usage) {
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
@@ -404,7 +404,7 @@ impl Usage {
         };
     }
 
-    /// No calls yet, at a known price of nothing.
+    /// The usage of no calls: the cost is known to be zero.
     pub fn none() -> Usage {
         Usage { micro_usd: Some(0), ..Usage::default() }
     }
@@ -424,7 +424,7 @@ fn hash_http(hasher: &mut Hasher, request: &HttpRequest) {
     }
 }
 
-/// Adds text with secrets to a hash: names, never values.
+/// Adds text with secrets to a hash, with names in place of values.
 pub(crate) fn hash_rich(hasher: &mut Hasher, rich: &Rich) {
     hasher.number(rich.pieces().len() as u64);
     for piece in rich.pieces() {

@@ -1,7 +1,7 @@
 //! Resolved text in which secrets are still names.
 //!
-//! The plan, the journal and every request hash see names only; `tools` puts the values in at the socket. A secret is
-//! a piece of its own, not a mark in the text, so that no value put into the text can conjure one up.
+//! The plan, the journal and all request hashes contain only names; `tools` inserts the values when it sends. A secret
+//! is a piece of its own, not a marker in the text, so no inserted value can forge one.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::code::Code;
 use crate::error::StepError;
 
-/// Text with secrets by name.
+/// Text that contains secrets by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rich {
     pieces: Vec<Piece>,
@@ -49,7 +49,7 @@ impl Rich {
         }
     }
 
-    /// Appends text that is nobody else's.
+    /// Appends owned text; avoids a copy if it is the first piece.
     pub fn push_string(&mut self, text: String) {
         if self.pieces.is_empty() && !text.is_empty() {
             self.pieces.push(Piece::Text(text));
@@ -63,22 +63,22 @@ impl Rich {
         self.pieces.push(Piece::Secret(name.into()));
     }
 
-    /// Whether it holds a secret.
+    /// Whether the text contains a secret.
     pub fn has_secrets(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::Secret(_)))
     }
 
-    /// The first secret's name.
+    /// The name of the first secret.
     pub fn first_secret(&self) -> Option<&str> {
         self.pieces.iter().find_map(|piece| if let Piece::Secret(name) = piece { Some(&**name) } else { None })
     }
 
-    /// The text for people and the journal: secrets as `${secret.NAME}`.
+    /// The text for people and the journal, with secrets as `${secret.NAME}`.
     pub fn names_only(&self) -> String {
         self.fill(|name| format!("${{secret.{name}}}"))
     }
 
-    /// The text with every secret replaced by what `value` gives for its name.
+    /// The text with every secret replaced by `value(name)`.
     pub fn fill(&self, value: impl Fn(&str) -> String) -> String {
         if let [Piece::Text(text)] = self.pieces.as_slice() {
             return text.clone();
@@ -93,11 +93,12 @@ impl Rich {
         out
     }
 
-    /// Runs a text-to-text function over it while the secrets stand as placeholders.
+    /// Applies a text-to-text function while the secrets are replaced by placeholders.
     ///
-    /// Each placeholder must come out exactly once and in order. A text that holds a placeholder of its own, also one
-    /// that only decoding brings out, is mapped again with other placeholders, so that no value can conjure a secret
-    /// up; a function that loses or changes one (a secret in a host name, say) is an error.
+    /// Each placeholder must occur exactly once in the result, and in order. If a text contains a placeholder of its
+    /// own, even one that appears only after decoding, the function is applied again with different placeholders; so no
+    /// value can forge a secret. A function that loses or changes a placeholder (a secret in a host name, for example)
+    /// is an error (`FL0115`).
     pub fn map_text(&self, map: impl Fn(&str) -> Result<String, StepError>) -> Result<Rich, StepError> {
         let names: Vec<&str> = self
             .pieces
@@ -118,15 +119,15 @@ impl Rich {
                 return Ok(rich);
             }
         }
-        let message = format!("the secret {} cannot be used in this place", names[0]);
+        let message = format!("the secret {} cannot be used here", names[0]);
         Err(StepError::new(Code::SecretPlace, message))
     }
 }
 
-/// Placeholders tried before a place is taken to be unfit for secrets.
+/// Number of placeholders tried before the place is considered unfit for secrets.
 const MARKS: u32 = 32;
 
-/// Turns placeholders back into secrets; `None` unless each one is there once and in order.
+/// Turns placeholders back into secrets; `None` unless each occurs exactly once and in order.
 fn restore(text: &str, mark: &str, names: &[&str]) -> Option<Rich> {
     let mut rich = Rich::default();
     let mut parts = text.split(mark);

@@ -1,4 +1,4 @@
-//! A run's state: the fold of its events.
+//! The state of a run: the fold of its events.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,83 +11,83 @@ use crate::request::{AskRequest, Usage};
 use crate::status::Status;
 use crate::value::Value;
 
-/// What the events of a run add up to.
+/// The state that the events of a run add up to.
 #[derive(Clone, Debug)]
 pub struct RunState {
-    /// The run.
+    /// The run; `None` before the first event.
     pub run: Option<crate::id::RunId>,
-    /// What it was created with.
+    /// The data of the run's creation; `None` before `run_created`.
     pub created: Option<Arc<RunCreated>>,
-    /// Where it stands.
+    /// The status of the run.
     pub status: Status,
-    /// When it was created, in milliseconds since 1970.
+    /// Time of creation, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// When it ended.
+    /// Time of the end, in milliseconds since the Unix epoch; `None` while the run has not ended.
     pub finished_at: Option<u64>,
-    /// Why it did not succeed.
+    /// The error of a run that did not succeed.
     pub error: Option<StepError>,
-    /// The step that made it fail.
+    /// The step whose failure ended the run.
     pub failed: Option<Path>,
-    /// What all model calls cost.
+    /// Tokens and cost of all model calls.
     pub usage: Usage,
-    /// Position of the last event.
+    /// Sequence number of the last event.
     pub seq: u64,
     steps: Vec<StepState>,
     index: HashMap<Path, usize>,
 }
 
-/// What became of one step.
+/// The state of one step.
 #[derive(Clone, Debug)]
 pub struct StepState {
-    /// The step.
+    /// The path of the step.
     pub path: Path,
-    /// Where it stands.
+    /// The phase of the step.
     pub phase: Phase,
-    /// Kind of its effect, once it has started.
+    /// Kind of its effect; `None` before it has started.
     pub kind: Option<Cow<'static, str>>,
-    /// Model, address or function.
+    /// The target of its effect: model, address or function.
     pub target: Option<Arc<str>>,
-    /// The output, if it has one.
+    /// The output, if there is one.
     pub output: Option<Value>,
     /// The last failure.
     pub error: Option<StepError>,
-    /// Why it did not run.
+    /// The reason why the step was skipped.
     pub reason: Option<Arc<str>>,
-    /// The first failure, which a step that was retried in vain reports.
+    /// The first failure; a step whose retries are exhausted reports it.
     pub first_error: Option<StepError>,
-    /// Attempts so far.
+    /// Number of the latest attempt, from 1; 0 before the first.
     pub attempts: u32,
-    /// When the first attempt started.
+    /// Time of the step's first event, in milliseconds since the Unix epoch.
     pub started_at: u64,
-    /// When it ended.
+    /// Time of the end, in milliseconds since the Unix epoch.
     pub finished_at: Option<u64>,
-    /// What it cost.
+    /// Tokens and cost.
     pub usage: Option<Usage>,
-    /// The question to a person that is open here.
+    /// The open question to a person, if the step waits for one.
     pub question: Option<AskRequest>,
 }
 
-/// The phases of a step.
+/// The phase of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Under way (between attempts too).
+    /// In progress, or between two attempts.
     Running,
-    /// Has its output.
+    /// Finished; the output is recorded.
     Finished,
-    /// Failed for good.
+    /// Failed, with no further attempt.
     Failed,
-    /// Did not run.
+    /// Skipped.
     Skipped,
-    /// Abandoned.
+    /// Abandoned before its effect returned.
     Aborted,
-    /// Waits for a person or a time.
+    /// Waits for a person or a timer.
     Waiting,
-    /// May or may not have happened.
+    /// The effect may or may not have happened.
     Uncertain,
 }
 
 impl Phase {
-    /// Its name in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Running => "running",
@@ -132,7 +132,7 @@ impl RunState {
         state
     }
 
-    /// Adds one event.
+    /// Applies one event.
     pub fn apply(&mut self, record: &Record) {
         self.seq = record.seq;
         self.run = Some(record.run);
@@ -242,17 +242,17 @@ impl RunState {
         &mut self.steps[at]
     }
 
-    /// Steps in the order in which they first did something.
+    /// The steps in the order of their first events.
     pub fn steps(&self) -> &[StepState] {
         &self.steps
     }
 
-    /// The state of the step at `path`; `None` if nothing happened there.
+    /// The state of the step at `path`; `None` if no event has this path.
     pub fn step(&self, path: &Path) -> Option<&StepState> {
         self.index.get(path).map(|at| &self.steps[*at])
     }
 
-    /// The inputs of the run.
+    /// The inputs of the run; null before `run_created`.
     pub fn inputs(&self) -> Value {
         self.created.as_ref().map(|created| created.inputs.clone()).unwrap_or_default()
     }

@@ -1,44 +1,44 @@
-//! The states of a run, and what each is called elsewhere.
+//! The statuses of a run, and their names in other systems.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a run stands; the reason is in the error's code.
+/// The status of a run. The reason for a failure is the code of its error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Created, not started.
     Queued,
-    /// Owned by a process, or interrupted and not yet resumed.
+    /// Leased by a worker, or interrupted and not yet resumed.
     Running,
     /// Every live branch waits for a person or a timer.
     Waiting,
-    /// A crash left an effect that must not be sent twice; a person decides.
+    /// A crash interrupted an effect that must not be repeated automatically; a person must decide.
     Uncertain,
-    /// Ended with a result.
+    /// Finished with a result.
     Succeeded,
-    /// Ended with an error.
+    /// Finished with an error.
     Failed,
-    /// Ended on request.
+    /// Cancelled on request.
     Cancelled,
-    /// Ended at its time limit.
+    /// Reached its time limit.
     TimedOut,
-    /// Ended at its budget.
+    /// Exhausted its budget.
     BudgetExceeded,
-    /// Crashed its process too often to be resumed by itself.
+    /// Crashed its worker too often to be resumed automatically.
     Quarantined,
 }
 
-/// One row of the table that maps a status to other worlds.
+/// The names and codes of one status.
 pub struct Row {
     /// The status.
     pub status: Status,
-    /// Its name in events, JSON and the database.
+    /// The name in events, JSON and the database.
     pub name: &'static str,
-    /// Exit code of a command that ends with it.
+    /// Exit code of a command whose run ends with this status.
     pub exit_code: u8,
     /// HTTP status of a request that waits for the run.
     pub http_status: u16,
-    /// AgentOS' word (docs/formats/steps.md).
+    /// The name in AgentOS (docs/formats/steps.md).
     pub steps: &'static str,
 }
 
@@ -46,7 +46,7 @@ const fn row(status: Status, name: &'static str, exit_code: u8, http_status: u16
     Row { status, name, exit_code, http_status, steps }
 }
 
-/// Every status, once.
+/// All statuses.
 pub const TABLE: [Row; 10] = [
     row(Status::Queued, "queued", 1, 202, "running"),
     row(Status::Running, "running", 1, 202, "running"),
@@ -66,7 +66,7 @@ impl Status {
         TABLE.iter().find(|row| row.status == self).unwrap_or(&TABLE[1])
     }
 
-    /// Its name.
+    /// The name in events, JSON and the database.
     pub fn name(self) -> &'static str {
         self.row().name
     }
@@ -76,7 +76,7 @@ impl Status {
         TABLE.iter().find(|row| row.name == name).map(|row| row.status)
     }
 
-    /// Whether nothing can happen to the run any more.
+    /// Whether the run has ended for good.
     pub fn is_final(self) -> bool {
         matches!(
             self,

@@ -1,7 +1,7 @@
 //! Text with references, parsed once by a format and resolved here.
 //!
-//! A value that is put in is never scanned again, in any format: the parts are a list, and only the parser of a format
-//! makes references.
+//! No format ever rescans inserted values: a template is a list of parts, and only the parser of a format creates
+//! references.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::render::{self, Style};
 use crate::rich::Rich;
 use crate::value::{Map, Value};
 
-/// Where references find their values.
+/// A scope in which references are resolved.
 pub trait Lookup {
-    /// The value of a name; `None` if there is none.
+    /// The value of a name; `None` if the name does not exist.
     fn lookup(&self, name: &str) -> Option<&Value>;
 
-    /// What the script of a slot gave (`None` inside: `undefined`); `None` if it was not evaluated.
+    /// The result of a script by its slot (inner `None`: `undefined`); `None` if it was not evaluated.
     fn script(&self, _slot: &str) -> Option<&Option<Value>> {
         None
     }
@@ -29,51 +29,51 @@ impl Lookup for Map {
     }
 }
 
-/// A format's rules for putting values into text.
+/// A format's rules for inserting values into text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TextRules {
     /// What a reference without a value becomes.
     pub missing: Missing,
-    /// Whether `null` counts as "no value".
+    /// Whether `null` counts as a missing value.
     pub null_is_missing: bool,
     /// How a value becomes text.
     pub style: Style,
-    /// Whether text that is one reference and nothing else keeps the value's type.
+    /// Whether a text that consists of a single reference preserves the type of the value.
     pub keeps_type: bool,
 }
 
-/// What becomes of a reference without a value.
+/// The treatment of a reference without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// Its own source text stays.
+    /// Its source text is kept.
     Keep,
-    /// Nothing is put in.
+    /// It is replaced by nothing.
     Empty,
-    /// `null`, where the type is kept; else nothing.
+    /// It becomes `null` where the type is preserved, otherwise nothing.
     Null,
     /// The step fails.
     Error,
 }
 
-/// A reference: a name and steps into its value.
+/// A reference: a name and a path into its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ref {
     /// The variable.
     pub name: Arc<str>,
-    /// Steps into it.
+    /// The path into the value.
     pub path: Vec<Segment>,
-    /// As it stands in the source, marks included.
+    /// The source text, delimiters included.
     pub source: Arc<str>,
 }
 
-/// One step into a value.
+/// One segment of the path of a reference.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Segment {
-    /// A key of an object; a number in a list; `length` of a list.
+    /// A key of an object, a position in a list, or `length` of a list.
     Field(Arc<str>),
-    /// The same, but a list has no `length`.
+    /// A key of an object or a position in a list; a list has no `length`.
     Key(Arc<str>),
-    /// A position in a list, and only in a list.
+    /// A position in a list; no other value has one.
     Index(i64),
 }
 
@@ -93,12 +93,12 @@ pub enum Part {
     Ref(Ref),
     /// A reference to a secret.
     Secret(Arc<str>),
-    /// A value that is computed.
+    /// A computed value.
     Expr(Arc<Expr>),
 }
 
 impl Ref {
-    /// The value this refers to, in `scope`.
+    /// The value of the reference in `scope`; `None` if there is none.
     pub fn value<'a>(&self, scope: &'a dyn Lookup) -> Option<Found<'a>> {
         let mut found = Found::Shared(scope.lookup(&self.name)?);
         for segment in &self.path {
@@ -111,7 +111,7 @@ impl Ref {
     }
 }
 
-/// A value that was found: part of the scope, or a list's length.
+/// The result of resolving a reference: a part of the scope, or the length of a list.
 pub enum Found<'a> {
     /// A value of the scope.
     Shared(&'a Value),
@@ -142,12 +142,12 @@ fn step_into<'a>(value: &'a Value, segment: &Segment) -> Option<Found<'a>> {
 }
 
 impl Template {
-    /// Text without references.
+    /// A template without references.
     pub fn literal(text: &str) -> Template {
         Template { parts: if text.is_empty() { Vec::new() } else { vec![Part::Text(text.into())] } }
     }
 
-    /// The text, if there is no reference in it.
+    /// The text, if it contains no references.
     pub fn as_literal(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [] => Some(""),
@@ -156,17 +156,18 @@ impl Template {
         }
     }
 
-    /// Every reference to a value.
+    /// All references to values.
     pub fn refs(&self) -> impl Iterator<Item = &Ref> {
         self.parts.iter().filter_map(|part| if let Part::Ref(reference) = part { Some(reference) } else { None })
     }
 
-    /// Every secret referred to.
+    /// The names of all secrets.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| if let Part::Secret(name) = part { Some(&**name) } else { None })
     }
 
-    /// The text with values put in; secrets stay names.
+    /// The text with values inserted; secrets remain names. Fails with `FL1030` if a value is missing and the rules
+    /// require one, or with the error of an expression.
     pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Rich, StepError> {
         let mut rich = Rich::default();
         for part in &self.parts {
@@ -188,8 +189,8 @@ impl Template {
         Ok(rich)
     }
 
-    /// The value: a lone reference keeps its type where the format says so, everything else is text. `None` if a lone
-    /// reference has no value and the format takes that for `null`.
+    /// The resolved value: a single reference preserves the type of its value if the rules say so; everything else is
+    /// text. A single reference without a value is `null` unless the rules keep its source text.
     pub fn resolve_value(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepError> {
         if let ([Part::Ref(reference)], true) = (self.parts.as_slice(), rules.keeps_type) {
             return match self.found(reference, scope, rules)? {
@@ -214,7 +215,7 @@ impl Template {
             .value(scope)
             .filter(|found| !(rules.null_is_missing && matches!(found, Found::Shared(Value::Null))));
         if found.is_none() && rules.missing == Missing::Error {
-            let message = format!("{} has no value here", reference.source);
+            let message = format!("{} has no value", reference.source);
             return Err(StepError::new(Code::MissingValue, message));
         }
         Ok(found)
@@ -235,7 +236,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// The value with references resolved.
+    /// The value with all references resolved. Fails like [`Template::resolve`].
     pub fn resolve(&self, scope: &dyn Lookup, rules: TextRules) -> Result<Value, StepError> {
         match self {
             Data::Constant(value) => Ok(value.clone()),
@@ -250,7 +251,7 @@ impl Data {
         }
     }
 
-    /// Reads a value, its strings by `parse`.
+    /// Converts a value, with `parse` for its strings.
     pub fn from_value(value: &Value, parse: &dyn Fn(&str) -> Template) -> Data {
         match value {
             Value::String(text) => Data::Text(parse(text)),
@@ -262,7 +263,7 @@ impl Data {
         }
     }
 
-    /// Calls `visit` with every template in it.
+    /// Calls `visit` with every template in the value.
     pub fn visit(&self, visit: &mut dyn FnMut(&Template)) {
         match self {
             Data::Constant(_) => {}

@@ -1,12 +1,12 @@
-//! Conversations: messages in order, shared rather than copied, with a digest of everything said.
+//! Conversations: ordered messages, shared rather than copied, with a digest of the whole history.
 
 use std::sync::Arc;
 
 use crate::hash::{Hash, Hasher};
 use crate::request::{Message, MessagePart, Role, ToolCall};
 
-/// What was said so far. Cloning is cheap, and a request that holds a whole conversation costs one hash, however long
-/// it is.
+/// The messages of a conversation so far. Cloning is cheap, and hashing a request that holds a whole conversation costs
+/// one hash, whatever its length.
 #[derive(Clone, Debug)]
 pub struct Thread {
     messages: Arc<Vec<Message>>,
@@ -20,7 +20,7 @@ impl Default for Thread {
 }
 
 impl Thread {
-    /// Adds a message.
+    /// Appends a message.
     pub fn push(&mut self, message: Message) {
         let mut hasher = Hasher::new();
         hasher.hash(&self.digest);
@@ -35,8 +35,8 @@ impl Thread {
     }
 }
 
-/// The messages, with an answer to every tool call that has none: a conversation that broke off between a call and its
-/// result would be refused by the providers.
+/// The messages, with a result added for every tool call that has none: providers reject a conversation that breaks off
+/// between a call and its result.
 pub fn answered(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
     let mut all: Vec<Message> = Vec::new();
     let mut open: Vec<ToolCall> = Vec::new();
@@ -52,7 +52,7 @@ pub fn answered(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
     all
 }
 
-/// What an agent is told of a call that nobody runs.
+/// The result of a tool call that was not run, as the model receives it.
 pub fn unanswered(call: ToolCall, why: &str) -> Message {
     let told = format!("Error: the tool {} was not run: {why}.", call.name);
     Message { tool_call_id: Some(call.id), ..Message::new(Role::Tool, told) }
@@ -66,7 +66,7 @@ impl FromIterator<Message> for Thread {
     }
 }
 
-/// The messages of one request: instructions, the conversation so far, and what is new.
+/// The messages of one request: instructions, the conversation so far, and new messages.
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
     system: Option<Message>,
@@ -75,43 +75,43 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Instructions (if there are any), a conversation, and what is new in it.
+    /// A request with optional instructions, a conversation and new messages.
     pub fn new(system: Option<String>, thread: Thread, new: Vec<Message>) -> Messages {
         let system = system.map(|text| Message::new(Role::System, text));
         Messages { system, thread, new }
     }
 
-    /// What is new.
+    /// The new messages.
     pub fn new_ones(&self) -> &[Message] {
         &self.new
     }
 
-    /// Adds a message at the end.
+    /// Appends a message.
     pub fn push(&mut self, message: Message) {
         self.new.push(message);
     }
 
-    /// All of them, in order.
+    /// All messages, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> {
         self.system.iter().chain(self.thread.messages()).chain(&self.new)
     }
 
-    /// The last one.
+    /// The last message.
     pub fn last(&self) -> Option<&Message> {
         self.new.last().or_else(|| self.thread.messages().last()).or(self.system.as_ref())
     }
 
-    /// How many there are.
+    /// The number of messages.
     pub fn len(&self) -> usize {
         usize::from(self.system.is_some()) + self.thread.messages().len() + self.new.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds a paragraph to the instructions.
+    /// Appends a paragraph to the instructions, or creates them.
     pub fn instruct(&mut self, text: &str) {
         let first = match self.new.first_mut() {
             Some(first) if self.thread.messages().is_empty() && first.role == Role::System => Some(first),
@@ -123,7 +123,7 @@ impl Messages {
         }
     }
 
-    /// Adds everything to a hash.
+    /// Adds all messages to a hash.
     pub(crate) fn hash_into(&self, hasher: &mut Hasher) {
         hasher.number(self.len() as u64);
         self.system.iter().for_each(|message| hash_message(hasher, message));

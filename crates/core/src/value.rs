@@ -1,7 +1,7 @@
 //! The data that flows between steps.
 //!
-//! Values are shared: cloning one costs a reference count, however large it is. Numbers keep the text they were
-//! written with; how a number or an object becomes text is a format's rule and lives in [`crate::render`].
+//! Values are shared: cloning one costs a reference count, however large it is. Numbers preserve their source text. How
+//! a number or an object becomes text is a rule of the format; see [`crate::render`].
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::hash::Hash;
 /// An object: keys in the order in which they were inserted.
 pub type Map = IndexMap<Arc<str>, Value>;
 
-/// One piece of data. "Absent" is `Option<Value>`, never a value of its own.
+/// A piece of data. An absent value is `None` of `Option<Value>`, never a value of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
     /// JSON `null`.
     #[default]
     Null,
-    /// A truth value.
+    /// A Boolean.
     Bool(bool),
     /// A number with its exact source text.
     Number(Number),
-    /// Text.
+    /// A string.
     String(Arc<str>),
     /// A list.
     List(Arc<Vec<Value>>),
@@ -41,19 +41,19 @@ pub struct Blob {
     pub hash: Hash,
     /// Media type, for example `image/png`.
     pub mime: String,
-    /// File name as given.
+    /// File name as supplied.
     pub name: String,
     /// The bytes in base64.
     pub data: Arc<str>,
 }
 
 impl Blob {
-    /// A file of these bytes, given in base64.
+    /// A file from its base64-encoded bytes.
     pub fn new(name: &str, mime: &str, data: &str) -> Blob {
         Blob { hash: Hash::of(data.as_bytes()), mime: mime.to_owned(), name: name.to_owned(), data: data.into() }
     }
 
-    /// Reads `{"$file": {name, mime, base64}}`, as files are given to a run.
+    /// Reads `{"$file": {name, mime, base64}}`, the form of files in a run's inputs.
     pub fn from_input(value: &Value) -> Option<Blob> {
         let file = value.get("$file")?;
         let text = |key: &str| file.get(key).and_then(Value::as_str);
@@ -61,7 +61,7 @@ impl Blob {
     }
 }
 
-/// A number as it was written. Whole numbers that fit are kept as `i64`; everything else as text.
+/// A number with its source text. Integers that fit are stored as `i64`; everything else as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number(Repr);
 
@@ -72,19 +72,19 @@ enum Repr {
 }
 
 impl Number {
-    /// Reads a JSON number; `None` if `text` is not one.
+    /// Parses a JSON number; `None` if `text` is not one.
     pub fn parse(text: &str) -> Option<Number> {
         if !is_json_number(text) {
             return None;
         }
         match text.parse::<i64>() {
-            // "-0" is the one canonical-looking text that an integer cannot give back.
+            // "-0" is the one canonical-looking text that an integer does not reproduce.
             Ok(int) if text != "-0" => Some(Number(Repr::Int(int))),
             _ => Some(Number(Repr::Text(text.into()))),
         }
     }
 
-    /// The text of the number as it was written.
+    /// The source text of the number.
     pub fn text(&self) -> String {
         match &self.0 {
             Repr::Int(int) => int.to_string(),
@@ -92,7 +92,7 @@ impl Number {
         }
     }
 
-    /// The nearest double, as JavaScript and Python's `float` read it.
+    /// The nearest double, as JavaScript and Python's `float` parse it.
     pub fn as_f64(&self) -> f64 {
         match &self.0 {
             Repr::Int(int) => *int as f64,
@@ -100,7 +100,7 @@ impl Number {
         }
     }
 
-    /// The number as an integer, if it was written as one that fits.
+    /// The integer, if the number is written as one and fits.
     pub fn as_i64(&self) -> Option<i64> {
         match &self.0 {
             Repr::Int(int) => Some(*int),
@@ -108,7 +108,7 @@ impl Number {
         }
     }
 
-    /// A finite double; `None` for NaN and infinities, which JSON cannot write.
+    /// A finite double as a number; `None` for NaN and infinities, which JSON cannot represent.
     pub fn from_f64(value: f64) -> Option<Number> {
         value.is_finite().then(|| Number::parse(&crate::render::js_number(value)).unwrap_or(Number(Repr::Int(0))))
     }
@@ -120,7 +120,7 @@ impl From<i64> for Number {
     }
 }
 
-/// RFC 8259 number grammar.
+/// Whether the text matches the number grammar of RFC 8259.
 fn is_json_number(text: &str) -> bool {
     let digits = |s: &str| s.bytes().take_while(u8::is_ascii_digit).count();
     let mut rest = text.strip_prefix('-').unwrap_or(text);
@@ -173,12 +173,12 @@ impl Value {
         if let Value::List(items) = self { Some(items) } else { None }
     }
 
-    /// The integer, if this is a number written as one.
+    /// The integer, if this is a number written as one that fits.
     pub fn as_i64(&self) -> Option<i64> {
         if let Value::Number(number) = self { number.as_i64() } else { None }
     }
 
-    /// The truth value, if this is one.
+    /// The Boolean, if this is one.
     pub fn as_bool(&self) -> Option<bool> {
         if let Value::Bool(value) = self { Some(*value) } else { None }
     }
@@ -188,8 +188,8 @@ impl Value {
         self.as_map()?.get(key)
     }
 
-    /// Whether JavaScript's (and Python's) `if` would take this value as true; empty lists and objects count as
-    /// true, as in JavaScript.
+    /// Whether JavaScript treats the value as true. Empty lists and objects are truthy, as in JavaScript and unlike
+    /// Python.
     pub fn is_truthy(&self) -> bool {
         match self {
             Value::Null => false,
@@ -200,7 +200,7 @@ impl Value {
         }
     }
 
-    /// Bytes of text this value holds, near enough for limits; does not write the value out.
+    /// Approximate size of the value as text, in bytes, for limits. Does not render the value.
     pub fn weight(&self) -> usize {
         match self {
             Value::Null | Value::Bool(_) => 4,
@@ -212,7 +212,7 @@ impl Value {
         }
     }
 
-    /// The value with every `{"$file": …}` in it as a file.
+    /// The value with every `{"$file": …}` in it converted to a file.
     pub fn with_files(self) -> Value {
         if let Some(blob) = Blob::from_input(&self) {
             return Value::Blob(Arc::new(blob));
@@ -226,7 +226,7 @@ impl Value {
         }
     }
 
-    /// What kind of value this is, in words for messages.
+    /// The kind of this value, in words for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -288,7 +288,7 @@ impl Serialize for Value {
 }
 
 impl Serialize for Number {
-    /// Writes the number's own text. Only JSON serializers can do that; the journal and every report use one.
+    /// Writes the number's own text. This needs a JSON serializer; the journal and every report use one.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             Repr::Int(int) => serializer.serialize_i64(*int),

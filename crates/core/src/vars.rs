@@ -10,10 +10,10 @@ use crate::template::Lookup;
 use crate::thread::Thread;
 use crate::value::{Map, Value};
 
-/// Variables in the order of their first write, with a digest of every write.
+/// Variables in the order of their first write, with a digest of all writes.
 ///
-/// Cloning is cheap (a snapshot for a parallel branch), and the digest costs one hash per write however many variables
-/// there are; so a step that passes on "all variables" is not linear in what was said before.
+/// Cloning is cheap (a snapshot for a parallel branch). The digest costs one hash per write, however many variables
+/// there are; passing all variables to every step is therefore not linear in their size.
 #[derive(Clone, Debug)]
 pub struct Vars {
     map: Arc<Map>,
@@ -47,7 +47,7 @@ impl Vars {
         self.digest = hasher.finish();
     }
 
-    /// Adds an item to a list variable, which is made if it is missing or no list.
+    /// Appends an item to a list variable; creates the list if the variable is missing or not a list.
     pub fn append(&mut self, name: Arc<str>, item: Value) {
         self.digest = Hasher::new().hash(&self.digest).number(1).text(&name).value(&item).finish();
         let slot = Arc::make_mut(&mut self.map).entry(name).or_insert_with(|| Value::list(Vec::new()));
@@ -70,72 +70,72 @@ impl Vars {
         self.map.get(name)
     }
 
-    /// All of them.
+    /// All variables.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// All of them, shared.
+    /// All variables, shared.
     pub fn shared(&self) -> Arc<Map> {
         self.map.clone()
     }
 
-    /// The digest of all writes so far: equal histories, equal digests.
+    /// The digest of all writes so far. Equal histories have equal digests.
     pub fn digest(&self) -> Hash {
         self.digest
     }
 }
 
-/// What a step sees: the variables, and names that exist only where it stands (a loop's counter).
+/// The names that a step sees: variables, and local names such as the counter of a loop.
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     /// The variables.
     pub vars: Vars,
-    /// Names of this place only; the last one of a name counts.
+    /// Local names; the last one with a given name wins.
     pub locals: Vec<(Arc<str>, Value)>,
     /// Conversations by name.
     pub threads: Vec<(Arc<str>, Thread)>,
-    /// What the scripts of the step under way gave, by slot.
+    /// Results of the current step's scripts, by slot.
     pub scripts: Vec<(Arc<str>, Option<Value>)>,
-    /// What the run has written for a person to read, in order.
+    /// Texts that the run has written for people, in order.
     pub transcript: Arc<Vec<Written>>,
-    /// The loop whose iteration these steps are, if they look at its `self`.
+    /// The loop whose current iteration these steps are, if they read its `self`.
     pub following: Option<Arc<Following>>,
 }
 
-/// A loop's helper, as it was when the iteration under way began.
+/// The helper of a loop, as it was at the start of the current iteration.
 #[derive(Clone, Debug)]
 pub struct Following {
-    /// Its names.
+    /// The names of the helper.
     pub helper: Helper,
-    /// What it was.
+    /// The value of the helper.
     pub outside: Value,
-    /// The variables of an iteration's output.
+    /// The variables that make up an iteration's output.
     pub gives: Vec<Arc<str>>,
 }
 
-/// A piece of a run's text.
+/// A piece of the transcript of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
-    /// The steps it belongs to: the path of the sequence around them.
+    /// The path of the enclosing sequence.
     pub part: Path,
     /// The text.
     pub text: String,
 }
 
 impl Env {
-    /// The start of a plan or of steps with variables of their own.
+    /// The initial environment of a plan or of steps with variables of their own.
     pub fn of(vars: Vars) -> Env {
         Env { vars, ..Env::default() }
     }
 
-    /// The conversation called `name`; empty if nothing was said.
+    /// The conversation called `name`; empty if there is none.
     pub fn thread(&self, name: &str) -> Thread {
         let found = self.threads.iter().find(|(key, _)| &**key == name);
         found.map(|(_, thread)| thread.clone()).unwrap_or_default()
     }
 
-    /// Adds to the conversation called `name`.
+    /// Appends a message to the conversation called `name`.
     pub fn say(&mut self, name: &Arc<str>, message: Message) {
         match self.threads.iter_mut().find(|(key, _)| key == name) {
             Some((_, thread)) => thread.push(message),
@@ -143,7 +143,7 @@ impl Env {
         }
     }
 
-    /// Writes a piece of text.
+    /// Appends a piece of text to the transcript.
     pub fn write(&mut self, part: Path, text: String) {
         Arc::make_mut(&mut self.transcript).push(Written { part, text });
     }

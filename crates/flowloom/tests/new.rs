@@ -53,7 +53,7 @@ fn what_another_format_has_no_place_for_is_named_and_nothing_is_lost() {
     let place = place();
     let made = place.run(&["new", "Shout hello", "--yes", "--into", "steps"]);
     assert_eq!(exit(&made), 2);
-    assert!(stderr(&made).contains("n1: the Python block shout has no place"), "{}", stderr(&made));
+    assert!(stderr(&made).contains("n1: the Python block shout cannot be exported"), "{}", stderr(&made));
     assert!(place.path("shout/pipeline.json").is_file());
     for usage in [["Shout hello", "haiku"], ["Shout hello", "graph"], [" ", "steps"]] {
         let refused = place.run(&["new", usage[0], "--yes", "--into", usage[1], "--out", "other"]);

@@ -1,15 +1,15 @@
-//! Conversations as results have them.
+//! Conversations in the form of the formats' results.
 
 use flowloom_core::request::{Message, Role, ToolCall};
 use flowloom_core::thread::Thread;
 use flowloom_core::value::{Map, Value};
 
-/// What was said, as a list of `{role, content}`.
+/// The messages as a list of `{role, content}`.
 pub(crate) fn messages(thread: &Thread) -> Value {
     Value::list(thread.messages().iter().map(message).collect())
 }
 
-/// What a model said last; empty if none has said anything.
+/// The text of the model's last message; empty if there is none.
 pub(crate) fn said(thread: &Thread) -> Value {
     let said = thread.messages().iter().rev().find(|message| message.role == Role::Assistant);
     said.map_or("", |message| message.content.as_str()).into()

@@ -1,4 +1,4 @@
-//! Recognises the format of a definition by its name and shape.
+//! Detects the format of a definition from its name and shape.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
@@ -8,13 +8,13 @@ use flowloom_core::plan::Format;
 use crate::Problems;
 use crate::reader::read_json;
 
-/// A recognised format, with the tree that was read to recognise it.
+/// A detected format, with the parsed tree if the detection needed one.
 pub(crate) struct Detected {
     pub(crate) format: Format,
     pub(crate) tree: Option<Node>,
 }
 
-/// The format of `text`, which was read from `file`; `None`, with an error, if it has none.
+/// The format of `text` from the file `file`; `None`, with an error, if it has none.
 pub(crate) fn detect(file: &str, text: &str, problems: &mut Problems) -> Option<Detected> {
     let name = file.to_ascii_lowercase();
     if name.ends_with(".mdx") || name.ends_with(".md") {
@@ -29,7 +29,7 @@ pub(crate) fn detect(file: &str, text: &str, problems: &mut Problems) -> Option<
     let tree = read_json(text, parse_node(text), problems)?;
     let Some(format) = by_shape(&tree) else {
         let span = Span { start: tree.span.start, length: 1 };
-        let message = "this is JSON, but none of the formats that are known";
+        let message = "this is JSON, but not in any known format";
         problems.error(Code::UnknownFormat, span, message).help = Some(
             "a flow has \"steps\" with \"type\"; a step list has \"steps\" with \"functionId\"; a pipeline has \
              \"nodes\" with \"block_id\"; a graph has \"nodes\" with \"nodeType\"; an agent has a \"systemPrompt\"; Markdown workflows end in .mdx or \
@@ -64,6 +64,6 @@ fn by_shape(node: &Node) -> Option<Format> {
     if node.get("steps").is_none() && (node.get("systemPrompt").is_some() || node.get("system_prompt").is_some()) {
         return Some(Format::Agent);
     }
-    // A flow's only required key is `steps`; an empty list of steps is a flow that does nothing.
+    // The only required key of a flow is `steps`; an empty list of steps is a flow that does nothing.
     node.get("steps").map(|_| Format::Flow)
 }

@@ -1,4 +1,4 @@
-//! Functions as tools of models: what is known of their arguments, and which calls a person must agree to.
+//! Functions as tools of models: their declarations, and the calls that need approval.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
@@ -11,14 +11,14 @@ use crate::servers::tool_name;
 use crate::steps::BUILT_IN;
 use crate::{Problems, Sources};
 
-/// What the configuration says of a function to models.
+/// The declaration of a function for models, from the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct FunctionDeclaration {
-    /// What it does.
+    /// What the function does.
     pub description: Option<String>,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub parameters: Option<Value>,
-    /// Whether a person must agree to each call that a model asks for.
+    /// Whether a person must approve each call that a model requests.
     pub needs_approval: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct FunctionDeclaration {
 const TOOLS: &str = include_str!("functions.json");
 
 impl Sources {
-    /// A function as a tool; `None`, with an error, if there is none of this name.
+    /// A function as a tool; `None`, with an error, if there is no function with this name.
     pub(crate) fn function_tool(&self, function: &str, span: Span, problems: &mut Problems) -> Option<AgentTool> {
         let built_in = parse_value(TOOLS).unwrap_or_default();
         let own = self.declared.get(function).cloned().unwrap_or_default();
@@ -62,7 +62,7 @@ impl Sources {
 
     fn no_function(&self, function: &str, span: Span, problems: &mut Problems) {
         if BUILT_IN.contains(&function) {
-            let message = format!("{function} is a step of its own, and no tool");
+            let message = format!("{function} is a step kind, not a tool");
             problems.error(Code::UnknownTool, span, message);
             return;
         }

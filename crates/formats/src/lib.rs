@@ -1,7 +1,8 @@
-//! The front ends: each turns a definition into a plan, and a run's state into the format's own result.
+//! The front ends: each compiles the definitions of a format into a plan, and renders the result of a run in that
+//! format.
 //!
-//! Pure: no I/O, no clock. What a definition refers to comes in [`Sources`]; what is missing goes back in
-//! [`Compiled::needs`], for the program to load before it compiles again.
+//! Pure functions: no I/O, no clock. Everything that a definition refers to is supplied in [`Sources`]. Missing files
+//! are reported in [`Compiled::needs`]; the caller loads them and compiles again.
 
 pub mod agent;
 mod conversation;
@@ -35,69 +36,69 @@ use reader::Source;
 pub use servers::{Approval, ToolServer};
 pub use spoken::{Spoken, spoken};
 
-/// Files by the path that definitions use for them, and what else a definition may name.
+/// Files by the paths that definitions use, and everything else that a definition may refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// Contents by path.
+    /// File contents by path.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Functions that exist, built in or configured.
+    /// Known functions, built-in or configured.
     pub functions: Vec<String>,
-    /// Functions that the configuration declares; they take the place of built-in ones.
+    /// Functions that the configuration declares; they override built-in ones.
     pub configured: Vec<String>,
-    /// What the configuration says of functions to models, by function.
+    /// Declarations of functions for models, by function.
     pub declared: BTreeMap<String, FunctionDeclaration>,
-    /// What configured functions lend to the attributes of their actions in Markdown, by function.
+    /// Helper values of configured functions for the attributes of their actions in Markdown, by function.
     pub helpers: BTreeMap<String, Value>,
-    /// Servers whose tools are functions too.
+    /// MCP servers whose tools are functions.
     pub servers: Vec<ToolServer>,
-    /// Workflows that agents may use as tools; `None` if it is not known which there are.
+    /// Workflows that agents may use as tools; `None` if they are not known.
     pub flows: Option<Vec<agent::OfferedFlow>>,
-    /// Whether a graph's edges that lead nowhere are left out with a warning.
+    /// Whether dangling edges of a graph are dropped with a warning.
     pub is_lenient: bool,
-    /// The server that the HTTP tools of a graph's agents are on.
+    /// The server of the HTTP tools of a graph's agents.
     pub tools: ToolHost,
-    /// Folders of agents that the configuration names, by the agent's id.
+    /// Agent folders from the configuration, by agent id.
     pub agent_folders: BTreeMap<String, String>,
-    /// Largest file that is read, in bytes.
+    /// Maximum size of a file, in bytes.
     pub source_bytes: u64,
 }
 
-/// The server that the HTTP tools of a graph's agents are on.
+/// The server of the HTTP tools of a graph's agents.
 #[derive(Clone, Debug, Default)]
 pub struct ToolHost {
-    /// The address below which they are, for example `https://example.org/api`.
+    /// The base URL, for example `https://example.org/api`.
     pub base: Option<String>,
-    /// Headers of every call; secrets in them are names.
+    /// Headers of every call. Secrets in them are names.
     pub headers: Vec<(String, Template)>,
-    /// Whether the user's id is sent along, as `X-User-Id`.
+    /// Whether the user's id is sent in the header `X-User-Id`.
     pub forwards_user: bool,
 }
 
-/// What compiling gives.
+/// The result of compiling a definition.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
     /// The plan; `None` if there are errors.
     pub plan: Option<Plan>,
-    /// The format, once it is known.
+    /// The format, if it was detected.
     pub format: Option<Format>,
-    /// Everything that is wrong.
+    /// All problems.
     pub diagnostics: Vec<Diagnostic>,
-    /// Files that the definition names and `Sources` does not have.
+    /// Files that the definition refers to and `Sources` lacks.
     pub needs: Vec<String>,
-    /// Servers of tools that must say what they have before the definition can run.
+    /// MCP servers whose tool lists are needed before the definition can run.
     pub asks: Vec<String>,
 }
 
-/// A run's result as its format writes it.
+/// The result of a run in the form of its format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Presented {
-    /// The format's own result shape.
+    /// The result in the shape of the format.
     pub result: Value,
-    /// The one value that answers the question the run was started with; `null` if there is none.
+    /// The main output: the one value that answers the input; `null` if there is none.
     pub output: Value,
 }
 
-/// Files beside a definition of this format that belong to it, as patterns; `*` stands for a name.
+/// Files next to a definition of this format that belong to it, as patterns; `*` matches a name.
 pub fn beside(format: Format) -> &'static [&'static str] {
     match format {
         Format::Pipeline => &["blocks/*.json"],
@@ -107,7 +108,7 @@ pub fn beside(format: Format) -> &'static [&'static str] {
     }
 }
 
-/// Compiles the file `entry` of `sources`, in the given format or the one it is recognised as.
+/// Compiles the file `entry` of `sources` in the given format; `None` detects the format.
 pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compiled {
     let mut problems = Problems::new(entry);
     let Some(bytes) = sources.files.get(entry) else {
@@ -139,7 +140,7 @@ pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compil
     Compiled { plan, format: Some(format), diagnostics: problems.into_list(), needs, asks }
 }
 
-/// The result of a run of `plan` that left `env` behind.
+/// The result of a run of `plan`. `env` holds the run's final variables.
 pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     match plan.format {
         Format::Steps => steps::present(plan, state),

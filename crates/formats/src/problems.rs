@@ -1,16 +1,16 @@
-//! Collects what is wrong with one file, so that everything is reported at once.
+//! Collects the problems of a definition, so that all are reported at once.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Fix, Severity, Span};
 
-/// The problems of one file.
+/// The problems of one definition.
 #[derive(Debug)]
 pub struct Problems {
     file: String,
     list: Vec<Diagnostic>,
-    /// The JSON string that the text is, if it does not stand in the file as it is (a flow inside a hub item).
+    /// The JSON string that contains the text, if the text is embedded in the file (a flow inside a hub item).
     inside: Option<Inside>,
-    /// Where further files begin, if the places are those of several files one after the other.
+    /// The start offsets of further files, if the text is a concatenation of several files.
     further: Vec<(usize, String)>,
 }
 
@@ -21,13 +21,13 @@ struct Inside {
 }
 
 impl Inside {
-    /// Where a part of the string's text stands in the file.
+    /// The span in the file of a span in the string's text.
     fn place(&self, span: Span) -> Span {
         let (start, end) = (self.offset(span.start), self.offset(span.end()));
         Span { start: self.start + start, length: end - start }
     }
 
-    /// Where byte `wanted` of the string's text stands in the string as it is written, quotes and escapes included.
+    /// The offset in the string literal (including quotes and escapes) of byte `wanted` of its text.
     fn offset(&self, wanted: usize) -> usize {
         let (mut at, mut read) = (1, 0);
         while read < wanted && at + 1 < self.written.len() {
@@ -39,7 +39,7 @@ impl Inside {
     }
 }
 
-/// The bytes that the next character of a JSON string takes as it is written, and as text.
+/// The length in bytes of the next character of a JSON string, as (source, text).
 fn character(rest: &str) -> (usize, usize) {
     let unit = |at: usize| u32::from_str_radix(rest.get(at..at + 4)?, 16).ok();
     match rest.as_bytes() {
@@ -53,18 +53,18 @@ fn character(rest: &str) -> (usize, usize) {
 }
 
 impl Problems {
-    /// No problems yet.
+    /// An empty list of problems.
     pub fn new(file: &str) -> Problems {
         Problems { file: file.to_owned(), list: Vec::new(), inside: None, further: Vec::new() }
     }
 
-    /// From now on everything is about the text of the JSON string that stands at `start` as `written`, and has no
-    /// fixes: those would have to be escaped.
+    /// From now on, all spans refer to the text of the JSON string literal `written` that starts at `start`. Fixes are
+    /// dropped, because their text would have to be escaped.
     pub(crate) fn within(&mut self, start: usize, written: &str) {
         self.inside = Some(Inside { start, written: written.to_owned() });
     }
 
-    /// From now on places from `start` on are those of the file `name`.
+    /// From now on, spans from `start` on belong to the file `name`.
     pub(crate) fn further(&mut self, start: usize, name: &str) {
         self.further.push((start, name.to_owned()));
     }
@@ -94,7 +94,7 @@ impl Problems {
         &mut self.list[last]
     }
 
-    /// Gives a fix to the first problem of this code whose message begins like this.
+    /// Adds a fix to the first problem with this code whose message starts with `message`.
     pub(crate) fn fix_first(&mut self, code: Code, message: &str, fix: Fix) {
         let found =
             self.list.iter_mut().find(|diagnostic| diagnostic.code == code && diagnostic.message.starts_with(message));
@@ -103,12 +103,12 @@ impl Problems {
         }
     }
 
-    /// Whether the file is refused.
+    /// Whether the definition is rejected.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// All problems, in the order of the file.
+    /// All problems, in source order.
     pub fn into_list(mut self) -> Vec<Diagnostic> {
         if self.inside.is_some() {
             self.list.iter_mut().for_each(|diagnostic| diagnostic.fix = None);

@@ -1,4 +1,4 @@
-//! Reads definition files and their fields, turning everything unexpected into a diagnostic with a position.
+//! Reads definition files and their fields, and turns everything unexpected into a diagnostic with a position.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
@@ -7,20 +7,20 @@ use flowloom_core::value::Value;
 
 use crate::Problems;
 
-/// A definition file that is to be compiled.
+/// A definition file to compile.
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a str,
     pub(crate) text: &'a str,
-    /// The tree of the text, if it has been read already.
+    /// The parsed tree of the text, if it is available already.
     pub(crate) tree: Option<Node>,
 }
 
-/// The path of a file that belongs to the definition `file`, from its place below the definition's folder.
+/// The path of a file that belongs to the definition `file`, from its path relative to the definition's folder.
 pub(crate) fn beside_file(file: &str, place: &str) -> String {
     file.rsplit_once('/').map_or_else(|| place.to_owned(), |(folder, _)| format!("{folder}/{place}"))
 }
 
-/// The text of a source file, or the reason why there is none.
+/// The text of a source file; `None`, with an error, if it is too large, not UTF-8 or empty.
 pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems) -> Option<&'a str> {
     if bytes.len() as u64 > limit {
         let message = format!("the file has {} bytes, and the limit is {limit}", bytes.len());
@@ -44,7 +44,7 @@ pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems
     Some(text)
 }
 
-/// Parses JSON, reporting errors and repeated keys.
+/// Parses JSON, and reports errors and repeated keys.
 pub(crate) fn read_json(
     text: &str,
     parsed: Result<(Node, Vec<Duplicate>), JsonError>,
@@ -67,7 +67,7 @@ pub(crate) fn read_json(
     }
 }
 
-/// What to do about the mistakes in JSON that people make most.
+/// Help and a fix for the most common mistakes in JSON.
 fn advice(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix>) {
     match error.kind {
         JsonErrorKind::Truncated => return (Some("the rest of the file is missing, or a bracket is not closed"), None),
@@ -81,19 +81,18 @@ fn advice(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix>) 
             let fix = Fix { title: "remove the comma before it".into(), edits: vec![(comma, String::new())] };
             return (Some("remove the comma before it"), Some(fix));
         }
-        Some('\'') => "JSON has texts in double quotes",
+        Some('\'') => "JSON strings need double quotes",
         Some('/') => "JSON has no comments",
         Some('\n' | '\r') => "write a line break inside a text as \\n",
         Some(found) if found.is_alphabetic() => {
-            "only constants can stand here: texts in quotes, numbers, true, false, null, lists and objects"
+            "only constants are allowed here: quoted strings, numbers, true, false, null, lists and objects"
         }
         _ => return (None, None),
     };
     (Some(help), None)
 }
 
-/// Where `needle` stands in the JSON at `span` for the first time, as JSON writes it; the start of the span if it is
-/// written in another way.
+/// The first occurrence of `needle`, JSON-escaped, in the JSON at `span`; the start of the span if there is none.
 pub(crate) fn find(source: &str, span: Span, needle: &str) -> Span {
     let written = json::write(&Value::from(needle));
     let written = &written[1..written.len() - 1];
@@ -103,7 +102,7 @@ pub(crate) fn find(source: &str, span: Span, needle: &str) -> Span {
     }
 }
 
-/// The code of a JSON error.
+/// The diagnostic code of a JSON error.
 pub(crate) fn json_code(kind: JsonErrorKind) -> Code {
     match kind {
         JsonErrorKind::Syntax => Code::JsonSyntax,
@@ -112,14 +111,14 @@ pub(crate) fn json_code(kind: JsonErrorKind) -> Code {
     }
 }
 
-/// Reads the fields of one object, knowing which ones there are.
+/// Reads the fields of one object.
 pub(crate) struct Fields<'a> {
     node: &'a Node,
     what: &'a str,
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of `node`; `None`, with an error, if it is no object. `what` names it in messages.
+    /// The fields of `node`; `None`, with an error, if it is not an object. `what` names it in messages.
     pub(crate) fn of(node: &'a Node, what: &'a str, problems: &mut Problems) -> Option<Fields<'a>> {
         if !matches!(node.kind, NodeKind::Map(_)) {
             let message = format!("{what} must be an object, not {}", node.kind_name());
@@ -129,7 +128,7 @@ impl<'a> Fields<'a> {
         Some(Fields { node, what })
     }
 
-    /// Warns of keys that are not in `known`.
+    /// Warns about keys that are not in `known`.
     pub(crate) fn known(&self, known: &[&str], problems: &mut Problems) {
         for (key, span, _) in self.node.entries() {
             if known.contains(&key.as_str()) {
@@ -145,22 +144,22 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The start of the object, to point at without underlining all of it.
+    /// The start of the object, for diagnostics that should not underline all of it.
     pub(crate) fn head(&self) -> Span {
         Span { start: self.node.span.start, length: 1 }
     }
 
-    /// The field.
+    /// The field, if it exists.
     pub(crate) fn node(&self, key: &str) -> Option<&'a Node> {
         self.node.get(key)
     }
 
-    /// The field, unless it is missing or null.
+    /// The field, if it exists and is not null.
     pub(crate) fn present(&self, key: &str) -> Option<&'a Node> {
         self.node.get(key).filter(|node| !matches!(node.kind, NodeKind::Null))
     }
 
-    /// A text; an error if it is something else.
+    /// An optional string field; reports an error if it is not a string.
     pub(crate) fn text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
         let node = self.present(key)?;
         match node.as_str() {
@@ -172,7 +171,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text that must be there and not be empty.
+    /// A required, non-empty string field.
     pub(crate) fn required_text(&self, key: &str, problems: &mut Problems) -> Option<(&'a str, Span)> {
         if self.present(key).is_none() {
             self.missing(key, problems);
@@ -186,7 +185,7 @@ impl<'a> Fields<'a> {
         Some((text, span))
     }
 
-    /// A list that must be there, with its place; an error if it is missing or something else.
+    /// A required list field, with its span.
     pub(crate) fn required_list(&self, key: &str, problems: &mut Problems) -> Option<(&'a [Node], Span)> {
         let Some(node) = self.node(key) else {
             self.missing(key, problems);
@@ -199,7 +198,7 @@ impl<'a> Fields<'a> {
         Some((items, node.span))
     }
 
-    /// A whole number from 0 up; an error if it is something else.
+    /// An optional field with a whole number from 0 up.
     pub(crate) fn whole_number(&self, key: &str, problems: &mut Problems) -> Option<(u64, Span)> {
         let node = self.present(key)?;
         let number = if let NodeKind::Number(number) = &node.kind { number.as_f64() } else { f64::NAN };
@@ -215,7 +214,7 @@ impl<'a> Fields<'a> {
         Some((number as u64, node.span))
     }
 
-    /// Reports that a field is missing.
+    /// Reports a missing field.
     pub(crate) fn missing(&self, key: &str, problems: &mut Problems) {
         problems.error(Code::MissingKey, self.head(), format!("{} has no {key:?}", self.what));
     }

@@ -2,7 +2,7 @@
 
 use flowloom_core::plan::Format;
 
-/// The schema of a format; of Markdown, that of the frontmatter.
+/// The JSON Schema of a format; for Markdown, that of the frontmatter.
 pub fn schema(format: Format) -> &'static str {
     match format {
         Format::Flow => include_str!("flow/schema.json"),

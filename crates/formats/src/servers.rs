@@ -1,5 +1,5 @@
-//! Servers of tools (MCP), whose tools are functions `SERVER::tool`. Which tools a server has is known only when it was
-//! asked, which the program does before a run, never before a check.
+//! MCP servers, whose tools are functions named `SERVER::tool`. The tools of a server are known only after it has been
+//! queried, which the program does before a run and never for a check.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span, did_you_mean};
@@ -8,31 +8,31 @@ use flowloom_core::request::ToolDeclaration;
 
 use crate::{Problems, Sources};
 
-/// A server of tools that the configuration names.
+/// An MCP server from the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ToolServer {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its tools; `None` if it has not been asked.
+    /// The tools; `None` if the server has not been queried.
     pub tools: Option<Vec<ToolDeclaration>>,
-    /// Which calls that a model asks for a person must agree to.
+    /// The calls that need approval.
     pub approval: Approval,
 }
 
-/// Which tools of a server need a person's agreement.
+/// The tools of a server that need a person's approval.
 #[derive(Clone, Debug, Default)]
 pub enum Approval {
-    /// None.
+    /// No tool.
     #[default]
     Never,
-    /// All.
+    /// All tools.
     Always,
-    /// These.
+    /// These tools.
     Of(Vec<String>),
 }
 
 impl ToolServer {
-    /// Whether a person must agree to a call of `tool`.
+    /// Whether a person must approve calls of `tool`.
     pub(crate) fn needs_approval(&self, tool: &str) -> bool {
         match &self.approval {
             Approval::Never => false,
@@ -41,12 +41,12 @@ impl ToolServer {
         }
     }
 
-    /// The tool as the server declares it, if it was asked and has it.
+    /// The tool's declaration from the server; `None` if the server has not been queried or lacks the tool.
     pub(crate) fn declared(&self, tool: &str) -> Option<&ToolDeclaration> {
         self.tools.iter().flatten().find(|declared| declared.name == tool)
     }
 
-    /// Reports a tool that the server does not have, as far as that is known.
+    /// Reports an unknown tool; does nothing if the server has not been queried.
     pub(crate) fn require<'p>(&self, tool: &str, span: Span, problems: &'p mut Problems) -> Option<&'p mut Diagnostic> {
         let tools = self.tools.as_ref()?;
         if self.declared(tool).is_some() {
@@ -64,14 +64,14 @@ impl ToolServer {
 }
 
 impl Sources {
-    /// The server whose tool `function` is, and the tool's name. A configured function of that name goes before it.
+    /// The server and tool that `function` refers to. A configured function with the same name takes precedence.
     pub(crate) fn server_of<'a>(&self, function: &'a str) -> Option<(&ToolServer, &'a str)> {
         let (server, tool) = function.split_once("::").filter(|(_, tool)| !tool.is_empty())?;
         let found = self.servers.iter().find(|known| known.name == server)?;
         (!self.configured.iter().any(|name| name == function)).then_some((found, tool))
     }
 
-    /// The servers that must say which tools they have before `plan` can run: those whose tools it offers to models.
+    /// The servers whose tool lists must be queried before `plan` can run: those whose tools are available to models.
     pub(crate) fn asks(&self, plan: &Plan) -> Vec<String> {
         let mut functions: Vec<&str> = Vec::new();
         match (plan.format, &plan.root.kind) {
@@ -99,7 +99,7 @@ impl Sources {
     }
 }
 
-/// A function's name as models may call it.
+/// The name of a function in the form that models accept.
 pub(crate) fn tool_name(function: &str) -> String {
     function.replace("::", "_").chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }

@@ -1,25 +1,25 @@
-//! Which step's text is what a run gives, word for word, where that is known before the run: its text can be shown as it
-//! comes. Where it is not known, nothing is said here, and the text is known when the run has ended.
+//! Determines the step whose text is the output of a run, word for word, if that is known before the run: its text can
+//! then be streamed. Otherwise the text is known only when the run has ended.
 
 use flowloom_core::content;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{Format, Kind, Machine, OnError, Plan, Say, Step};
 use flowloom_core::value::Value;
 
-/// A step whose text is what a run gives.
+/// The step whose text is the output of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spoken {
     /// The path of the model call.
     pub path: Path,
-    /// What the run's output has before the text.
+    /// The text that precedes the step's text in the output.
     pub before: String,
 }
 
-/// The step whose text is the output of every run of `plan` with these inputs that ends well; `None` if that depends on
-/// how the run goes.
+/// The step whose text is the output of every successful run of `plan` with these inputs; `None` if that depends on the
+/// course of the run.
 pub fn spoken(plan: &Plan, inputs: &Value) -> Option<Spoken> {
     match (plan.format, &plan.root.kind) {
-        // The output is what the last step gave, or the first that ends the flow by itself.
+        // The output is that of the last step, or of the first step that ends the flow.
         (Format::Flow | Format::Steps, Kind::Sequence(steps)) => {
             let ends = steps.iter().find(|step| matches!(step.kind, Kind::Return(_))).or(steps.last())?;
             let asks = if let Kind::Return(step) = &ends.kind { step } else { ends };
@@ -35,14 +35,14 @@ fn bare(path: Path) -> Spoken {
     Spoken { path, before: String::new() }
 }
 
-/// Whether a step gives the text of one model call. An answer that is read as JSON is another text, and one that failed
-/// and was asked for again began with words that nobody is to see.
+/// Whether the output of a step is the text of one model call. An answer parsed as JSON is rendered differently, and a
+/// retried answer must not be streamed.
 fn says_its_text(step: &Step) -> bool {
     let Kind::Generate(generate) = &step.kind else { return false };
     generate.schema.is_none() && step.policy.retry.is_none() && step.policy.on_error == OnError::Fail
 }
 
-/// The one answer of a document that has nothing else to run: text before it, and nothing behind it.
+/// The only answer of a document that runs nothing else: text precedes it, and nothing follows.
 fn only_answer(plan: &Plan, phases: &[Step], inputs: &Value) -> Option<Spoken> {
     let [phase] = phases else { return None };
     let Kind::Sequence(steps) = &phase.kind else { return None };
@@ -56,12 +56,12 @@ fn only_answer(plan: &Plan, phases: &[Step], inputs: &Value) -> Option<Spoken> {
     Some(Spoken { path: Path::root().child(&phase.key).child(&asks.key), before })
 }
 
-/// The one agent of a graph, which nobody else follows: all it can do is answer.
+/// The only agent of a graph without further agents: it can only answer.
 fn only_agent(machine: &Machine) -> Option<Spoken> {
     let entry = machine.nodes.get(machine.entry)?;
     let Kind::Turn(turn) = &entry.kind else { return None };
     let goes_on = machine.edges.iter().any(|edge| edge.from == machine.entry && edge.to.is_some());
-    // One that can name a place that does not exist is asked again.
+    // An agent that can name an unknown destination may be called again.
     let is_asked_again = turn.router.as_ref().is_some_and(|router| !router.destinations.is_empty());
     if goes_on || is_asked_again || entry.policy.retry.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! The `markdown` format from outside: what `check` says and mends, what it refuses, and that texts stay as they are.
+//! The `markdown` format seen from outside: diagnostics, fixes, rejected texts, and unchanged texts.
 
 mod hostile;
 
@@ -63,7 +63,7 @@ fn every_problem_has_a_code_and_a_place() {
     }
 }
 
-/// What `check --fix` makes of a text, until there is nothing left to mend.
+/// The text after repeated `check --fix`.
 fn mended(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..3 {
@@ -126,7 +126,7 @@ fn examples_compile() {
     assert!(count >= 3);
 }
 
-/// The text that the first step of a plan says.
+/// The text of the first message of a plan.
 fn said(plan: &Plan) -> String {
     let mut text = None;
     plan.root.visit(&mut |step: &Step| {
@@ -148,7 +148,7 @@ fn said(plan: &Plan) -> String {
 
 #[test]
 fn hostile_texts_are_compiled_or_refused_in_bounded_time() {
-    // Generous where nothing is optimised; `make bench` holds the release build to a tighter bound.
+    // Generous for unoptimised builds; `make bench` applies a tighter bound to the release build.
     let bound = if cfg!(debug_assertions) { Duration::from_secs(60) } else { Duration::from_secs(2) };
     for (name, text) in hostile::texts() {
         let start = Instant::now();

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::effects::{Boxed, Clock};
 
-/// The machine's clock, sleeping on tokio's timers.
+/// The system clock; sleeps on tokio's timers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -16,7 +16,7 @@ impl Clock for SystemClock {
     fn sleep_until(&self, at_ms: u64) -> Boxed<'static, ()> {
         let clock = *self;
         Box::pin(async move {
-            // The wall clock may jump; what was promised is that the time is not before `at_ms`.
+            // The wall clock may jump; the contract is that the time is not before `at_ms`.
             loop {
                 let now = clock.now_ms();
                 if now >= at_ms {

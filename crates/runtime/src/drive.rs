@@ -1,7 +1,7 @@
-//! Drives one run: polls its interpreter, stores what it produced, tells it what is stored, and ends it.
+//! Drives one run: polls its interpreter, stores what it produced, reports what is stored, and ends it.
 //!
-//! One future per run, with no task of its own. Everything the interpreter does between two suspensions is stored
-//! together; dropping the future abandons the run where its journal stands.
+//! Each run is one future, with no task of its own. Everything the interpreter does between two suspensions is stored
+//! together. Dropping the future abandons the run in the state of its journal.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use crate::interpret::{Halt, Keeping, Walked};
 use crate::journal::{Append, Journal, Wish};
 use crate::log::{Mode, RunLog};
 
-/// Takes wishes for a run from its own process.
+/// Sends signals to a run from its own process.
 #[derive(Clone, Default)]
 pub struct Control {
     inbox: Arc<Mutex<Inbox>>,
@@ -29,12 +29,12 @@ pub struct Control {
 struct Inbox {
     wishes: Vec<Wish>,
     waker: Option<Waker>,
-    /// Whether nobody will look into it any more.
+    /// Whether the run is no longer driven, so that nothing reads the inbox any more.
     is_closed: bool,
 }
 
 impl Control {
-    /// Asks for something; the run obeys as soon as it is polled. Gives the wish back if the run is no longer driven.
+    /// Sends a signal; the run applies it at its next poll. Returns the signal if the run is no longer driven.
     pub fn wish(&self, wish: Wish) -> Result<(), Wish> {
         let waker = {
             let mut inbox = self.inbox();
@@ -50,9 +50,9 @@ impl Control {
         Ok(())
     }
 
-    /// Ends the run, if it has not ended.
+    /// Cancels the run if it has not ended.
     pub fn cancel(&self, by: &str) {
-        // One that has ended needs no end.
+        // A run that has ended needs no cancellation.
         let _ = self.wish(Wish::Cancel { by: by.to_owned() });
     }
 
@@ -68,12 +68,12 @@ impl Control {
         std::mem::take(&mut inbox.wishes)
     }
 
-    /// Takes no further wishes, and forgets those that came too late.
+    /// Rejects further signals and discards those that came too late.
     fn end(&self) {
         *self.inbox() = Inbox { is_closed: true, ..Inbox::default() };
     }
 
-    /// Takes no further wishes; `false` if there are some that nobody has looked at.
+    /// Closes the inbox if it is empty; `false` if it holds unread signals.
     fn close(&self) -> bool {
         let mut inbox = self.inbox();
         inbox.is_closed = inbox.wishes.is_empty();
@@ -81,14 +81,14 @@ impl Control {
     }
 }
 
-/// Where driving a run ended.
+/// The state in which driving a run ended.
 #[derive(Debug)]
 pub(crate) enum Driven {
-    /// The run is over.
+    /// The run has ended.
     Finished,
-    /// Only people, or decisions, can get it on.
+    /// The run waits for people or decisions.
     Suspended,
-    /// The journal failed; the run can be resumed from what it holds.
+    /// The journal failed; the run can be resumed from its stored events.
     Broken(StepError),
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Drive {
     time_ms: u64,
     over: bool,
     suspended: bool,
-    /// Whether the process stays for timers that wake a suspended run.
+    /// Whether to keep waiting for timers that wake a suspended run.
     timers: bool,
     keeping: Option<Keeping>,
 }
@@ -135,13 +135,13 @@ impl Drive {
         }
     }
 
-    /// Keeps its conversation.
+    /// Stores the run's conversation at its end.
     pub(crate) fn with_keeping(mut self, keeping: Option<Keeping>) -> Drive {
         self.keeping = keeping;
         self
     }
 
-    /// Ends the run as timed out `time_ms` after `start`.
+    /// Limits the run to `time_ms` milliseconds after `start`; then it ends as timed out.
     pub(crate) fn with_deadline(mut self, clock: &dyn Clock, start: u64, time_ms: Option<u64>) -> Drive {
         if let Some(time_ms) = time_ms {
             self.deadline = Some(clock.sleep_until(start.saturating_add(time_ms)));
@@ -150,15 +150,15 @@ impl Drive {
         self
     }
 
-    /// Ends the run because someone asked for it in an earlier turn.
+    /// Ends the run because its cancellation is already recorded.
     pub(crate) fn already_cancelled(&mut self) {
         self.end(Status::Cancelled, StepError::new(Code::Cancelled, "the run was cancelled"));
     }
 
-    /// Abandons what is under way and records the end.
+    /// Abandons the effects in flight and records the end.
     fn end(&mut self, status: Status, error: StepError) {
         if !self.over {
-            // Dropping the interpreter aborts every effect, and each notes that in the log.
+            // Dropping the interpreter aborts every effect, and each appends that to the log.
             self.root = None;
             self.finish(status, Some(error), None);
         }
@@ -225,7 +225,7 @@ impl Drive {
         }
     }
 
-    /// Stores what is pending; `Ok(true)` if something was stored.
+    /// Stores pending events; `Ok(true)` if the state of the log changed.
     fn store(&mut self, context: &mut Context<'_>) -> Result<bool, StepError> {
         if let Some((records, append)) = &mut self.appending {
             let Poll::Ready(result) = append.as_mut().poll(context) else { return Ok(false) };
@@ -280,7 +280,7 @@ impl Drive {
             if self.timers && self.log.has_timers() {
                 return Ok(Poll::Pending);
             }
-            // An answer that came at the last moment is not left lying.
+            // An answer that arrived at the last moment must not be lost.
             if self.control.close() {
                 return Ok(Poll::Ready(Driven::Suspended));
             }

@@ -1,7 +1,8 @@
-//! The few nouns through which a run touches the world.
+//! The traits through which a run reaches the outside world.
 //!
-//! Every implementation is cancelled by dropping its future: a timeout, a cancelled run and a lost race all do that, so
-//! an effect must stop its work (close the connection, stop the thread, kill the child) when its future is dropped.
+//! Every implementation is cancelled by dropping its future; a timeout, a cancelled run and a lost race all do that. An
+//! effect must therefore stop its work (close the connection, stop the thread, kill the child process) when its future
+//! is dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,13 +21,13 @@ use flowloom_core::request::{
 };
 use flowloom_core::value::Value;
 
-/// A future that is boxed, since the traits are used as objects.
+/// A boxed future, because the traits are used as trait objects.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What an effect gives.
+/// The result of an effect.
 pub type Reply<'a, T> = Boxed<'a, Result<T, StepError>>;
 
-/// For whom an effect is performed.
+/// The run, step and attempt on whose behalf an effect is performed.
 #[derive(Clone)]
 pub struct Context {
     /// The run.
@@ -35,20 +36,20 @@ pub struct Context {
     pub path: Path,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// Whose run it is.
+    /// The user who owns the run.
     pub owner: Arc<str>,
-    /// The agent on whose behalf it runs.
+    /// The agent on whose behalf the run acts.
     pub agent: Option<Arc<str>>,
-    /// Workflows around this one.
+    /// Nesting depth of the run in other workflows.
     pub depth: u32,
-    /// What workflows that a function runs may spend; `None` for effects that run none.
+    /// The budget of workflows that a function starts; `None` for effects that cannot start any.
     pub purse: Option<Arc<Purse>>,
-    /// Takes text as it arrives.
+    /// Receives text as it arrives.
     pub deltas: Arc<dyn Deltas>,
 }
 
 impl Context {
-    /// Idempotency key: the same for every send of this attempt, also after a crash.
+    /// The idempotency key: the same for every send of this attempt, even after a crash.
     pub fn key(&self) -> String {
         let mut hasher = Hasher::new();
         hasher.text(&self.run.to_string()).text(self.path.as_str()).number(u64::from(self.attempt));
@@ -56,72 +57,72 @@ impl Context {
     }
 }
 
-/// What a run has left for the workflows that a function of it runs, and what they have used of that.
+/// The part of a run's budget that its child workflows may spend, and what they have spent of it.
 #[derive(Debug)]
 pub struct Purse {
-    /// The bounds of the run, with what it has spent taken off.
+    /// The limits of the run, less what it has spent.
     pub left: Limits,
     used: Mutex<Option<Usage>>,
 }
 
 impl Purse {
-    /// A purse that nothing was taken out of yet.
+    /// An allowance of which nothing has been spent.
     pub fn new(left: Limits) -> Purse {
         Purse { left, used: Mutex::default() }
     }
 
-    /// Books what a workflow has used.
+    /// Records the usage of a child workflow.
     pub fn book(&self, usage: &Usage) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.get_or_insert_with(Usage::none).add(usage);
     }
 
-    /// What was used; `None` if nothing was booked.
+    /// The usage so far; `None` if none was recorded.
     pub fn used(&self) -> Option<Usage> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes a model's text as it arrives; beside the journal, never stored.
+/// Receives a model's text as it arrives. Deltas are not part of the journal and never stored.
 pub trait Deltas: Send + Sync {
-    /// Text that follows what came before.
+    /// Appends text to the text of an attempt.
     fn push(&self, path: &Path, attempt: u32, text: &str);
 }
 
 /// Language models.
 pub trait Model: Send + Sync {
-    /// The model that answers a step which names `named` (or none): aliases and defaults applied, `provider:model`.
-    /// An error if the choice cannot be made or the provider cannot be used (unknown, no key, no file).
+    /// Resolves the model that a step names (or the default if `named` is `None`) to `provider:model`. Fails if there
+    /// is no choice or the provider cannot be used (unknown, no key, no file).
     fn resolve(&self, named: Option<&str>) -> Result<String, StepError>;
 
-    /// Asks a model. Retries of transport errors happen inside; a stream that breaks off is an error, never a short
+    /// Calls a model. Transport errors are retried internally. A stream that breaks off is an error, never a short
     /// answer.
     fn generate<'a>(&'a self, request: &'a GenerateRequest, context: &'a Context) -> Reply<'a, Generated>;
 
-    /// Tokens that fit into a prompt of `model`.
+    /// The context window of `model`, in tokens.
     fn window(&self, model: &str) -> u64;
 
-    /// Tokens of `text`, estimated.
+    /// The estimated number of tokens in `text`.
     fn count_tokens(&self, model: &str, text: &str) -> u64;
 
-    /// Largest answer of `model` when the request does not bound it.
+    /// The maximum length of an answer of `model`, in tokens, if the request does not limit it.
     fn default_max_tokens(&self, model: &str) -> u64;
 
-    /// What `model` costs; `None` if that is not known.
+    /// The price of `model`; `None` if it is unknown.
     fn price(&self, model: &str) -> Option<Price>;
 }
 
-/// Price of a model in millionths of a US dollar per million tokens.
+/// Price of a model, in millionths of a US dollar per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
-    /// Of prompts.
+    /// Price of prompt tokens.
     pub input: u64,
-    /// Of answers.
+    /// Price of answer tokens.
     pub output: u64,
 }
 
 impl Price {
-    /// What so many tokens cost, in millionths of a US dollar, rounded up.
+    /// The cost of a call, in millionths of a US dollar, rounded up.
     pub fn of(&self, input_tokens: u64, output_tokens: u64) -> u64 {
         (u128::from(self.input) * u128::from(input_tokens) + u128::from(self.output) * u128::from(output_tokens))
             .div_ceil(1_000_000) as u64
@@ -136,38 +137,38 @@ pub trait Http: Send + Sync {
 
 /// Web pages.
 pub trait Scraper: Send + Sync {
-    /// Reads a page; never empty.
+    /// Reads a page. The result is never empty.
     fn fetch<'a>(&'a self, request: &'a ScrapeRequest, context: &'a Context) -> Reply<'a, String>;
 
-    /// Inner HTML of everything in `html` that `selector` (CSS) matches.
+    /// The inner HTML of all elements in `html` that match `selector` (CSS).
     fn select(&self, html: &str, selector: &str) -> Result<Vec<String>, StepError>;
 }
 
 /// Tools and functions by id.
 pub trait Functions: Send + Sync {
-    /// What a crash during this call would mean.
+    /// The effect class of a call: what a crash during it means.
     fn class(&self, request: &CallRequest) -> EffectClass;
 
-    /// Whether `agent` may call `function`; the error says why not.
+    /// Checks whether `agent` may call `function`; the error states the reason.
     fn permit(&self, agent: &str, function: &str) -> Result<(), StepError>;
 
-    /// Calls a function; what it wants of its run it asks of `below`.
+    /// Calls a function, which requests effects of its own through `below`.
     fn call<'a>(&'a self, request: &'a CallRequest, context: &'a Context, below: &'a dyn Substeps) -> Reply<'a, Value>;
 }
 
-/// What a function may have its run do. Each request is a step of its own, recorded below the function's: a function that a
-/// crash caught in flight runs again and gets what it was given before.
+/// Effects that a function requests from its run. Each one is a step of its own, recorded below the function's step: a
+/// function that a crash interrupted runs again and receives the recorded results.
 pub trait Substeps: Send + Sync {
-    /// Performs a request, or gives what the record says.
+    /// Performs a request, or returns its recorded result.
     fn perform<'a>(&'a self, request: Request) -> Reply<'a, Value>;
 
-    /// Tells whoever watches the run what the function is about.
+    /// Reports progress to observers of the run.
     fn tell(&self, name: &'static str, data: Value);
 }
 
-/// Untrusted code, in processes of its own.
+/// Untrusted code, in separate processes.
 pub trait Code: Send + Sync {
-    /// Runs a Python block; what it wants of the world it asks of `host`.
+    /// Runs a Python block, which requests effects through `host`.
     fn python<'a>(
         &'a self,
         request: &'a PythonRequest,
@@ -175,25 +176,25 @@ pub trait Code: Send + Sync {
         context: &'a Context,
     ) -> Reply<'a, PythonReply>;
 
-    /// Evaluates a JavaScript expression; `None` is `undefined`. It reaches nothing but its names.
+    /// Evaluates a JavaScript expression; `None` is `undefined`. It can access nothing but its names.
     fn script<'a>(&'a self, request: &'a ScriptRequest, context: &'a Context) -> Reply<'a, Option<Value>>;
 }
 
-/// What untrusted code may ask of its run; each request is recorded below the step.
+/// Effects that untrusted code may request; each one is recorded below its step.
 pub trait Host: Send + Sync {
     /// Sends an HTTP request through the egress guard.
     fn http<'a>(&'a self, request: HttpRequest) -> Reply<'a, HttpReply>;
 
-    /// Asks the run's model.
+    /// Calls the run's default model.
     fn generate<'a>(&'a self, messages: Vec<Message>) -> Reply<'a, Generated>;
 }
 
-/// Where untrusted code cannot run: every piece of it is refused.
+/// A code runner for environments without a sandbox: it rejects all code.
 pub struct NoCode;
 
 impl NoCode {
     fn refused() -> StepError {
-        StepError::new(flowloom_core::code::Code::NoSandbox, "there is no sandbox here, so untrusted code is not run")
+        StepError::new(flowloom_core::code::Code::NoSandbox, "untrusted code needs a sandbox, which is not available")
     }
 }
 
@@ -212,16 +213,16 @@ impl Code for NoCode {
     }
 }
 
-/// Time.
+/// Time and timers.
 pub trait Clock: Send + Sync {
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> u64;
 
-    /// Ready once `now_ms` is at least `at_ms`.
+    /// Completes when `now_ms` is at least `at_ms`.
     fn sleep_until(&self, at_ms: u64) -> Boxed<'static, ()>;
 }
 
-/// Everything a run can touch.
+/// The effects available to a run.
 #[derive(Clone)]
 pub struct Effects {
     /// Language models.
@@ -232,7 +233,7 @@ pub struct Effects {
     pub scraper: Arc<dyn Scraper>,
     /// Tools and functions.
     pub functions: Arc<dyn Functions>,
-    /// Untrusted code.
+    /// Sandboxed code.
     pub code: Arc<dyn Code>,
     /// Time.
     pub clock: Arc<dyn Clock>,

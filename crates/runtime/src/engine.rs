@@ -26,31 +26,31 @@ use crate::log::{Mode, RunLog};
 use crate::publish::{Listen, Subscription};
 use crate::schema::complaints;
 
-/// What is needed to start a run.
+/// The parameters of a new run.
 pub struct Start {
     /// The compiled definition.
     pub plan: Arc<Plan>,
-    /// Hash of the bundle it was compiled from.
+    /// Hash of the bundle from which the plan was compiled.
     pub bundle: Hash,
-    /// Its inputs.
+    /// The inputs.
     pub inputs: Value,
-    /// Whose run it is.
+    /// The user who owns the run.
     pub owner: String,
-    /// The agent on whose behalf it runs.
+    /// The agent on whose behalf the run acts.
     pub agent: Option<String>,
-    /// Bounds.
+    /// The limits.
     pub limits: Limits,
-    /// Runs around this one.
+    /// Number of runs around this one.
     pub depth: u32,
-    /// Under which id the definition was asked for, if not its own.
+    /// The workflow id under which the definition was started, if it is not its own.
     pub workflow: Option<String>,
-    /// Under which key the owner's conversation is kept when the run ends, together with its last event.
+    /// The key under which the conversation is stored for the user, together with the run's last event.
     pub keep: Option<String>,
-    /// The run's id; a new one if it is not given.
+    /// The id of the run; `None` for a new one.
     pub id: Option<RunId>,
 }
 
-/// Runs plans against one set of effects and one journal.
+/// Runs plans with one set of effects and one journal.
 #[derive(Clone)]
 pub struct Engine {
     effects: Effects,
@@ -68,28 +68,28 @@ pub struct Run {
     left: Left,
 }
 
-/// Where a run stands when it is no longer driven.
+/// The state of a run that is no longer driven.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The run.
+    /// The id of the run.
     pub id: RunId,
-    /// Its state.
+    /// The state of the run.
     pub state: RunState,
-    /// Its records.
+    /// The stored records.
     pub records: Vec<Arc<Record>>,
-    /// Its variables, conversations and text, as far as it came.
+    /// The final variables, conversations and transcript.
     pub env: Env,
-    /// Why it stopped short, if its journal failed.
+    /// The error of the journal, if it stopped the run.
     pub broken: Option<StepError>,
 }
 
 impl Engine {
-    /// An engine with new ids from the system.
+    /// An engine that generates its own run ids.
     pub fn new(effects: Effects, journal: Arc<dyn Journal>) -> Engine {
         Engine { effects, journal, ids: Arc::new(|| RunId(uuid::Uuid::now_v7())) }
     }
 
-    /// An engine whose ids come from `ids`, for tests.
+    /// An engine whose run ids come from `ids`, for tests.
     pub fn with_ids(mut self, ids: impl Fn() -> RunId + Send + Sync + 'static) -> Engine {
         self.ids = Arc::new(ids);
         self
@@ -100,8 +100,8 @@ impl Engine {
         &self.journal
     }
 
-    /// Prepares a new run. Nothing happens until it is driven. Refused before anything is recorded: a required input
-    /// that is missing, and an agent that may not do every step.
+    /// Prepares a new run; nothing happens until it is driven. Fails before anything is recorded if the inputs are not
+    /// valid (`FL1031`, `FL1038`) or if the agent lacks a permission.
     pub fn start(&self, start: Start) -> Result<Run, StepError> {
         self.check(&start)?;
         let lease = self.journal.begin(start.id.unwrap_or_else(|| (self.ids)()))?;
@@ -125,7 +125,7 @@ impl Engine {
         Ok(run)
     }
 
-    /// Takes up a run where its journal stands. `plan` compiles the run's own bundle.
+    /// Resumes a run from its journal. `plan` compiles the run's own bundle. Fails with `FL1208` if the run has ended.
     pub async fn resume(
         &self,
         run: RunId,
@@ -164,8 +164,8 @@ impl Engine {
         Ok(run)
     }
 
-    /// Follows a run's record without performing anything. The outcome's records are those that were followed; an error
-    /// if the plan does not lead there.
+    /// Replays the record of a run without performing effects. The records of the outcome are those that were replayed.
+    /// Fails with `FL1201` if the plan does not reproduce the record.
     pub async fn replay(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<Outcome, StepError> {
         let (outcome, left_over) = self.follow(records, plan).await?;
         if let Some(error) = outcome.broken {
@@ -174,14 +174,14 @@ impl Engine {
         match left_over {
             Some(record) if !ended_outside(&outcome.state) => {
                 let message =
-                    format!("the record has {} at {}, which did not happen", record.event.name(), record.path);
+                    format!("the record has {} at {}, but the replay does not", record.event.name(), record.path);
                 Err(StepError::new(Code::ReplayDivergence, message))
             }
             _ => Ok(outcome),
         }
     }
 
-    /// What a recorded run left behind: its variables, conversations and text. Nothing is performed.
+    /// The final variables, conversations and transcript of a recorded run. Performs no effects.
     pub async fn left(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Env {
         self.follow(records, plan).await.map(|(outcome, _)| outcome.env).unwrap_or_default()
     }
@@ -211,7 +211,8 @@ impl Engine {
         Ok((outcome, log.left_over()))
     }
 
-    /// Puts a wish for a run that nobody drives into its journal; the next resume obeys it.
+    /// Writes a signal into the journal of a run that is not driven; the next resume applies it. Fails with `FL1208` if
+    /// the run does not wait for it, and with `FL1042` if an answer does not match its schema.
     pub async fn post(&self, run: RunId, wish: Wish) -> Result<(), StepError> {
         let (lease, records) = self.claim(run).await?;
         let posted = self.record_wish(lease, &records, wish).await;
@@ -228,7 +229,7 @@ impl Engine {
         let attempt_at = |path: &Path, phase: Phase| match state.step(path) {
             Some(step) if step.phase == phase => Ok(step.attempts),
             _ => {
-                let message = format!("nothing waits for this at {path}");
+                let message = format!("no step waits for this signal at {path}");
                 Err(StepError::new(Code::NothingToDo, message))
             }
         };
@@ -238,7 +239,7 @@ impl Engine {
                 let attempt = attempt_at(&path, Phase::Waiting)?;
                 let schema = state.step(&path).and_then(|step| step.question.as_ref()?.schema.as_ref());
                 if let Some(complaints) = schema.and_then(|schema| complaints(schema, &value)) {
-                    let message = format!("the answer does not fit the question: {complaints}");
+                    let message = format!("the answer does not match the schema of the question: {complaints}");
                     return Err(StepError::new(Code::AnswerInvalid, message));
                 }
                 (path, attempt, Event::Answered { value, by })
@@ -302,8 +303,8 @@ impl Engine {
     }
 }
 
-/// Whether what ended the run is not in what the plan does: a person, a clock, another process; or a bound that was met in the
-/// middle of an effect, which a replay does not perform.
+/// Whether the run was ended by something outside the plan: a person, a clock or another process, or a limit reached
+/// during an effect, which a replay does not perform.
 fn ended_outside(state: &RunState) -> bool {
     let in_flight = |path: &Path| state.step(path).is_some_and(|step| step.phase == Phase::Running);
     matches!(state.status, Status::Cancelled | Status::TimedOut | Status::Running | Status::Uncertain)
@@ -316,7 +317,7 @@ fn created(records: &[Arc<Record>], run: RunId) -> Result<RunCreated, StepError>
     };
     if created.engine_semantics != ENGINE_SEMANTICS {
         let message = format!(
-            "the run was created under semantics {}, and this program has {ENGINE_SEMANTICS}; use the version that made it",
+            "the run has engine semantics {}, and this version has {ENGINE_SEMANTICS}; use the version that created it",
             created.engine_semantics
         );
         return Err(StepError::new(Code::EngineTooOld, message));
@@ -330,27 +331,27 @@ impl Run {
         self.id
     }
 
-    /// Hears everything from now on.
+    /// Subscribes to all further events.
     pub fn subscribe(&self) -> Subscription {
         self.log.publisher.subscribe()
     }
 
-    /// Lets others hear it later, while it is driven.
+    /// A handle for subscribing later, while the run is driven.
     pub fn listen(&self) -> Listen {
         self.log.publisher.listen()
     }
 
-    /// Takes wishes while the run is driven.
+    /// A handle for sending signals while the run is driven.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// Drives the run until it ends or only people can get it on.
+    /// Drives the run until it ends or waits for people.
     pub async fn drive(self) -> Outcome {
         let Run { id, log, drive, journal, left, .. } = self;
-        // Driven to its end and dropped: what it had is left behind.
+        // The future has completed and is dropped, so the final variables are in `left`.
         let driven = drive.await;
-        // Who only follows a record holds nothing: the run may be driven elsewhere in this process.
+        // A replay holds no lease: the run may be driven elsewhere in this process.
         if log.mode == Mode::Live {
             journal.release(log.lease);
         }

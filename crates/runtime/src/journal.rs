@@ -1,4 +1,4 @@
-//! Where events are kept. Implemented in memory ([`crate::memory`]) and on databases (`store`).
+//! Storage of events. Implemented in memory ([`crate::memory`]) and on databases (`store`).
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use flowloom_core::value::{Map, Value};
 
 use crate::effects::Boxed;
 
-/// The right to write a run's events; lost when another process claims the run.
+/// The right to write a run's events. It is lost when another worker claims the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The run.
     pub run: RunId,
-    /// The turn of ownership; every append is checked against it.
+    /// The fencing number; every append is checked against it.
     pub epoch: u64,
 }
 
-/// The answer to an append: at once, or later.
+/// The result of an append, available now or later.
 pub enum Append {
-    /// Stored, or not.
+    /// Stored, or failed.
     Done(Result<(), StepError>),
-    /// Stored, or not, when this is ready.
+    /// Stored or failed when the future completes.
     Later(Boxed<'static, Result<(), StepError>>),
 }
 
-/// What someone outside asks of a run; durable until its owner has obeyed.
+/// A request to a run from outside. It is durable until the run has applied it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wish {
-    /// End the run.
+    /// Cancel the run.
     Cancel {
-        /// Who asks.
+        /// The requester.
         by: String,
     },
     /// Answer a question.
@@ -41,7 +41,7 @@ pub enum Wish {
         path: Path,
         /// The answer.
         value: Value,
-        /// Who answers.
+        /// The person who answers.
         by: String,
     },
     /// Decide about an uncertain effect.
@@ -50,49 +50,51 @@ pub enum Wish {
         path: Path,
         /// The decision.
         how: Resolution,
-        /// Who decides.
+        /// The person who decides.
         by: String,
     },
 }
 
-/// The journal of all runs, and what is committed with it.
+/// The journal of all runs, and the data committed with it.
 pub trait Journal: Send + Sync {
-    /// Takes a new run. Its first append holds `RunCreated`.
+    /// Takes the lease of a new run. Its first append holds `RunCreated`.
     fn begin(&self, run: RunId) -> Result<Lease, StepError>;
 
-    /// Takes an existing run under a new epoch; `RunOwned` while its owner lives.
+    /// Takes the lease of an existing run under a new epoch. Fails with `FL1202` while its worker is alive.
     fn claim(&self, run: RunId) -> Boxed<'_, Result<Lease, StepError>>;
 
-    /// Gives the run up.
+    /// Releases the lease.
     fn release(&self, lease: Lease);
 
-    /// Stores records, all or none, in the order of the calls. Memory writes in them happen in the same transaction.
+    /// Stores records in the order of the calls, all or none. Memory writes in them are part of the same transaction.
     fn append(&self, lease: Lease, records: Vec<Arc<Record>>) -> Append;
 
-    /// Whether `append` always answers at once, so that waiting for it costs nothing.
+    /// Whether `append` always completes immediately, so that waiting for it costs nothing.
     fn is_immediate(&self) -> bool {
         false
     }
 
-    /// The records of a run after position `after`.
+    /// The records of a run after sequence number `after`.
     fn read(&self, run: RunId, after: u64) -> Boxed<'_, Result<Vec<Arc<Record>>, StepError>>;
 
-    /// An owner's whole memory, by key. A profile is kept like a memory, under [`profile_holder`].
+    /// The whole memory of a user, by key. Profiles are stored in the same way, under [`profile_holder`].
     fn memories<'a>(&'a self, owner: &'a str) -> Boxed<'a, Result<Map, StepError>>;
 
-    /// A value of an owner's memory.
+    /// One value of a user's memory.
     fn memory<'a>(&'a self, owner: &'a str, key: &'a str) -> Boxed<'a, Result<Option<Value>, StepError>>;
 
-    /// Ready with the wishes for a run as soon as there are any; `None` if wishes cannot come from elsewhere.
+    /// Completes with the signals to a run as soon as there are any; `None` if signals cannot come from another
+    /// process.
     fn wishes(&self, run: RunId) -> Option<Boxed<'static, Vec<Wish>>>;
 }
 
-/// Under whose name the conversations of `owner` are kept, each under its workflow's id.
+/// The memory namespace of a user's conversations, each stored under its thread key.
 pub fn thread_holder(owner: &str) -> String {
     format!("{owner}\u{1}thread")
 }
 
-/// Under whose name the profile of `owner` is kept: no owner's own name, which has no control characters.
+/// The memory namespace of a user's profile. It cannot collide with a user, because user names contain no control
+/// characters.
 pub fn profile_holder(owner: &str) -> String {
     format!("{owner}\u{1}profile")
 }

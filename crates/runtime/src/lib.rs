@@ -1,6 +1,6 @@
-//! The interpreter of plans, and what it needs: effect traits, the journal, the clock.
+//! The interpreter of plans and its interfaces: effect traits, the journal, the clock.
 //!
-//! Knows no format, no provider and no database. The only crate that spawns run tasks ([`engine`]).
+//! Independent of formats, providers and databases. The only crate that spawns run tasks ([`engine`]).
 #![warn(missing_docs)]
 
 pub mod clock;
@@ -20,5 +20,5 @@ pub use drive::Control;
 pub use engine::{Engine, Outcome, Run, Start};
 pub use publish::Listen;
 
-/// The meaning of plans in this version. A run that was created under another one is refused.
+/// Version of the interpreter's semantics. Runs created under another version are rejected.
 pub const ENGINE_SEMANTICS: u32 = 1;

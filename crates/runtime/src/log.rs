@@ -1,9 +1,9 @@
-//! A run's side of the journal: events waiting to be stored, and the record that a resume or replay follows.
+//! A run's view of the journal: events waiting to be stored, and the record that a resume or replay follows.
 //!
-//! Live, an event is stored before anyone sees it, and what happens between two suspensions of the run is stored
-//! together: the finish of one step and the start of the next are one commit. Following a record, every event that the
-//! interpreter produces is found there by path, attempt and name and compared; recorded outcomes are handed over in the
-//! order in which they happened, one at a time, so that replay does not depend on the order of polling.
+//! In live mode an event is stored before anyone sees it, and everything between two suspensions of the run is stored
+//! together: the finish of one step and the start of the next are one commit. When a record is followed, every event of
+//! the interpreter is looked up by path, attempt and name, and compared. Recorded outcomes are handed over one at a
+//! time, in the order in which they happened, so replay does not depend on the order of polling.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
@@ -21,16 +21,16 @@ use crate::effects::Clock;
 use crate::journal::{Append, Journal, Lease, Wish};
 use crate::publish::Publisher;
 
-/// How far a run may go beyond its record.
+/// Whether a run may go beyond its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Performs what is not recorded.
+    /// Performs effects that are not recorded.
     Live,
-    /// Performs nothing; ends where the record ends.
+    /// Performs no effects; ends where the record ends.
     Replay,
 }
 
-/// Shared by the interpreter and the driver of one run.
+/// The log of one run, shared by its interpreter and its driver.
 pub(crate) struct RunLog {
     pub(crate) lease: Lease,
     pub(crate) mode: Mode,
@@ -66,13 +66,13 @@ struct State {
 
 type Key = (Path, u32, &'static str);
 
-/// What the record says became of an attempt.
+/// The recorded outcome of an attempt.
 pub(crate) enum Recorded {
     Finished { output: Option<Value>, usage: Option<Usage>, memory: Vec<MemoryWrite> },
     Failed { error: StepError, then: AfterFailure },
 }
 
-/// Whether an event was in the record already.
+/// Whether an emitted event was already recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Emitted {
     New,
@@ -80,7 +80,7 @@ pub(crate) enum Emitted {
 }
 
 impl RunLog {
-    /// The log of a run whose record so far is `records` (empty for a new run).
+    /// The log of a run with the given records (empty for a new run).
     pub(crate) fn new(
         lease: Lease,
         mode: Mode,
@@ -112,7 +112,7 @@ impl RunLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event, or finds it in the record. An error if the record says something else.
+    /// Appends an event, or finds it in the record. Fails with `FL1201` if the record differs.
     pub(crate) fn emit(&self, path: &Path, attempt: u32, event: Event) -> Result<Emitted, StepError> {
         let mut state = self.state();
         if !state.recorded.is_empty()
@@ -128,14 +128,14 @@ impl RunLog {
         Ok(Emitted::New)
     }
 
-    /// Adds an event that comes from outside the interpreter.
+    /// Appends an event that does not come from the interpreter.
     pub(crate) fn note(&self, path: &Path, attempt: u32, event: Event) {
         if self.mode == Mode::Live {
             self.add(&mut self.state(), path, attempt, event);
         }
     }
 
-    /// Adds what a function tells, unless it was told before a crash.
+    /// Appends a progress report of a function, unless it was reported before a crash.
     pub(crate) fn tell(&self, path: &Path, name: &'static str, data: Value) {
         if self.take(path, 0, "told").is_none() {
             self.note(path, 0, Event::Told { name: name.into(), data });
@@ -145,13 +145,13 @@ impl RunLog {
     fn add(&self, state: &mut State, path: &Path, attempt: u32, event: Event) {
         let seq = state.next_seq;
         state.next_seq += 1;
-        // What is stored together happened together, so the clock is read once for it.
+        // Events that are stored together share one reading of the clock.
         let at = *state.now.get_or_insert_with(|| self.clock.now_ms());
         let record = Record { run: self.lease.run, seq, at, path: path.clone(), attempt, event };
         state.pending.push(Arc::new(record));
     }
 
-    /// The recorded outcome of an attempt, once it is its turn; `None` if there is none.
+    /// The recorded outcome of an attempt, once it is its turn; `None` if none is recorded.
     pub(crate) async fn outcome(&self, path: &Path, attempt: u32) -> Option<Recorded> {
         let record = {
             let mut state = self.state();
@@ -179,18 +179,18 @@ impl RunLog {
         }
     }
 
-    /// Whether the record holds an event of this kind.
+    /// Whether the record holds this event.
     pub(crate) fn has(&self, path: &Path, attempt: u32, name: &'static str) -> bool {
         let state = self.state();
         !state.recorded.is_empty() && state.recorded.contains_key(&(path.clone(), attempt, name))
     }
 
-    /// Takes an event of this kind out of the record.
+    /// Removes this event from the record and returns it.
     pub(crate) fn take(&self, path: &Path, attempt: u32, name: &'static str) -> Option<Arc<Record>> {
         self.state().recorded.remove(&(path.clone(), attempt, name))
     }
 
-    /// Ready when every recorded outcome has been handed over: nothing may be performed before that.
+    /// Completes when every recorded outcome has been handed over. No effect may be performed before that.
     pub(crate) async fn live(&self) {
         poll_fn(|context| {
             let mut state = self.state();
@@ -203,7 +203,7 @@ impl RunLog {
         .await;
     }
 
-    /// Ready when everything added so far is stored.
+    /// Completes when everything appended so far is stored.
     pub(crate) async fn durable(&self) -> Result<(), StepError> {
         if self.immediate {
             return self.store_now();
@@ -223,17 +223,17 @@ impl RunLog {
         .await
     }
 
-    /// Stores what is pending in a journal that answers at once.
+    /// Stores pending events in an immediate journal.
     pub(crate) fn store_now(&self) -> Result<(), StepError> {
         match self.submit() {
             None => Ok(()),
             Some((records, Append::Done(result))) => self.stored(&records, result),
-            // A journal that says it is immediate never gets here.
+            // Unreachable for a journal that is immediate.
             Some((_, Append::Later(_))) => Err(StepError::new(Code::StoreFailed, "the journal did not answer")),
         }
     }
 
-    /// Hands what is pending to the journal.
+    /// Hands the pending events to the journal.
     pub(crate) fn submit(&self) -> Option<(Vec<Arc<Record>>, Append)> {
         let records = {
             let mut state = self.state();
@@ -247,7 +247,7 @@ impl RunLog {
         Some((records, append))
     }
 
-    /// Notes that records are stored (or could not be), and tells subscribers.
+    /// Notes whether records were stored, and publishes them.
     pub(crate) fn stored(&self, records: &[Arc<Record>], result: Result<(), StepError>) -> Result<(), StepError> {
         let mut state = self.state();
         if let Err(error) = result {
@@ -274,12 +274,12 @@ impl RunLog {
         Ok(())
     }
 
-    /// Everything stored, in order.
+    /// All stored records, in order.
     pub(crate) fn records(&self) -> Vec<Arc<Record>> {
         self.state().stored.clone()
     }
 
-    /// Hands over the next recorded outcome, then opens the way for live work; `false` when nothing is left to do.
+    /// Hands over the next recorded outcome, then starts live work; `false` when nothing is left to do.
     pub(crate) fn deliver(&self) -> bool {
         let mut state = self.state();
         let woken: Vec<Waker> = match state.outcomes.pop_first() {
@@ -299,7 +299,7 @@ impl RunLog {
         true
     }
 
-    /// Events of the record that the interpreter has not produced, of those it must produce.
+    /// The first recorded event that the interpreter should have produced and did not.
     pub(crate) fn left_over(&self) -> Option<Arc<Record>> {
         let state = self.state();
         let mut left: Vec<&Arc<Record>> =
@@ -307,7 +307,7 @@ impl RunLog {
         if left.is_empty() {
             return None;
         }
-        // A block or function whose outcome is recorded is not run, so what it asked for is not looked up.
+        // A block or function with a recorded outcome does not run again, so its child effects are not looked up.
         let asks =
             |event: &Event| matches!(event, Event::StepStarted { kind, .. } if matches!(&**kind, "python" | "call"));
         let askers: HashSet<&str> =
@@ -316,24 +316,24 @@ impl RunLog {
         left.into_iter().min_by_key(|record| record.seq).cloned()
     }
 
-    /// Counts an effect (or a pause between attempts) as under way until the guard is dropped.
+    /// Counts an effect (or a pause between attempts) as in progress until the guard is dropped.
     pub(crate) fn activity(self: &Arc<RunLog>) -> Activity {
         self.state().active += 1;
         Activity { log: self.clone() }
     }
 
-    /// Counts a wait for a time until the guard is dropped.
+    /// Counts a waiting timer until the guard is dropped.
     pub(crate) fn timer(self: &Arc<RunLog>) -> Timer {
         self.state().timers += 1;
         Timer { log: self.clone() }
     }
 
-    /// Whether a branch waits for a time.
+    /// Whether a branch waits for a timer.
     pub(crate) fn has_timers(&self) -> bool {
         self.state().timers > 0
     }
 
-    /// Whether nothing is under way but waiting for people, times or decisions.
+    /// Whether the run only waits for people, timers or decisions.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state();
         state.active == 0 && state.pending.is_empty() && state.live
@@ -344,12 +344,12 @@ impl RunLog {
         self.state().uncertain > 0
     }
 
-    /// The answer to the question at `path`, as soon as there is one.
+    /// Waits for the answer to the question at `path`.
     pub(crate) async fn answer(&self, path: &Path, attempt: u32) -> Value {
         self.parked(path, attempt, |state| state.answers.get(path).cloned()).await
     }
 
-    /// The decision about the uncertain effect at `path`, as soon as there is one.
+    /// Waits for the decision about the uncertain effect at `path`.
     pub(crate) async fn resolution(&self, path: &Path, attempt: u32) -> Resolution {
         let waits = !self.state().resolutions.contains_key(&(path.clone(), attempt));
         self.state().uncertain += usize::from(waits);
@@ -372,13 +372,13 @@ impl RunLog {
         .await
     }
 
-    /// Never ready: a branch whose effect was abandoned waits here to be dropped.
+    /// Never completes: a branch whose effect was abandoned waits here until it is dropped.
     pub(crate) async fn forever(&self) {
         std::future::pending::<()>().await;
     }
 
-    /// Takes a wish about a waiting step into the record and wakes the step. A wish that nothing waits for is dropped:
-    /// an answer is accepted once.
+    /// Records a signal for a waiting step and wakes the step. A signal that no step waits for is dropped: an answer is
+    /// accepted only once.
     pub(crate) fn obey(&self, wish: Wish) {
         let path = match &wish {
             Wish::Cancel { .. } => return,
@@ -404,14 +404,14 @@ impl RunLog {
         self.state().failure.is_none()
     }
 
-    /// The time.
+    /// The current time, in milliseconds since the Unix epoch.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
 }
 
 impl State {
-    /// Takes a record of an earlier turn in.
+    /// Indexes a record of an earlier session of the run.
     fn learn(&mut self, record: &Arc<Record>) {
         self.next_seq = record.seq + 1;
         match &record.event {
@@ -424,7 +424,7 @@ impl State {
             _ => {}
         }
         let key = (record.path.clone(), record.attempt, record.event.name());
-        // Composites report under attempt 0 and have no outcome to hand over.
+        // Composites finish with attempt 0 and have no outcome to hand over.
         let is_outcome = matches!(record.event, Event::StepFinished { .. } | Event::StepFailed { .. });
         if is_outcome && record.attempt > 0 {
             self.outcomes.insert(record.seq);
@@ -433,7 +433,7 @@ impl State {
     }
 }
 
-/// Whether the event that the interpreter produces is the recorded one.
+/// Compares an event of the interpreter with the recorded one; fails with `FL1201` if they differ.
 fn compare(record: &Record, event: &Event) -> Result<(), StepError> {
     if record.event == *event {
         return Ok(());
@@ -447,11 +447,11 @@ fn compare(record: &Record, event: &Event) -> Result<(), StepError> {
         }
         (was, is) => (format!("{was:?}"), format!("{is:?}")),
     };
-    let message = format!("at {}, the record has {was}, and this run asks for {is}", record.path);
+    let message = format!("at {}, the record has {was}, and the replay produced {is}", record.path);
     Err(StepError::new(Code::ReplayDivergence, message))
 }
 
-/// Something is under way while this lives.
+/// Marks an activity as in progress until it is dropped.
 pub(crate) struct Activity {
     log: Arc<RunLog>,
 }
@@ -462,7 +462,7 @@ impl Drop for Activity {
     }
 }
 
-/// A branch waits for a time while this lives.
+/// Marks a timer as waiting until it is dropped.
 pub(crate) struct Timer {
     log: Arc<RunLog>,
 }

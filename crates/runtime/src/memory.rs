@@ -1,4 +1,4 @@
-//! The journal in memory: the first implementation, for tests, benches and runs that need not survive.
+//! The in-memory journal, for tests, benchmarks and runs that need not survive the process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use flowloom_core::value::{Map, Value};
 use crate::effects::Boxed;
 use crate::journal::{Append, Journal, Lease, Wish, thread_holder};
 
-/// Journals of any number of runs, gone with the process.
+/// Journals of any number of runs, lost when the process ends.
 #[derive(Default)]
 pub struct MemoryJournal {
     state: Mutex<State>,
@@ -22,7 +22,7 @@ pub struct MemoryJournal {
 struct State {
     runs: HashMap<RunId, Kept>,
     memory: HashMap<(String, String), Value>,
-    /// Records that are still accepted before the journal "crashes"; for tests.
+    /// Records that are accepted before the journal "crashes"; for tests.
     accepts: Option<usize>,
 }
 
@@ -38,12 +38,12 @@ impl MemoryJournal {
         MemoryJournal::default()
     }
 
-    /// Makes every append after the next `records` records fail, as if the process had died there.
+    /// Makes every append after the next `records` records fail, as if the process had died.
     pub fn crash_after(&self, records: usize) {
         self.state().accepts = Some(records);
     }
 
-    /// Works again after [`MemoryJournal::crash_after`].
+    /// Undoes [`MemoryJournal::crash_after`].
     pub fn recover(&self) {
         self.state().accepts = None;
     }
@@ -53,7 +53,7 @@ impl MemoryJournal {
         self.state().runs.get(&run).map(|kept| kept.records.clone()).unwrap_or_default()
     }
 
-    /// The runs in it, in order of their ids.
+    /// The ids of all runs, sorted.
     pub fn runs(&self) -> Vec<RunId> {
         let mut runs: Vec<_> = self.state().runs.keys().copied().collect();
         runs.sort_unstable();
@@ -74,7 +74,7 @@ impl State {
             *accepts -= records.len();
         }
         let Some(kept) = self.runs.get_mut(&lease.run).filter(|kept| kept.epoch == lease.epoch) else {
-            return Err(StepError::new(Code::OwnershipLost, "another process took the run"));
+            return Err(StepError::new(Code::OwnershipLost, "another worker took over the run"));
         };
         for record in &records {
             let owner = || owner_of(&kept.records, &records);

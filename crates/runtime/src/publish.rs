@@ -1,8 +1,9 @@
-//! Hands what happens to any number of subscribers. Buffers are bounded: a subscriber that is too slow for the live
-//! stream is told how far it fell behind and reads the journal from there, so that nobody slows the run or its memory.
+//! Publishes a run's events and deltas to any number of subscribers. Queues are bounded: a subscriber that is too slow
+//! for the live stream learns how many updates it missed and reads the journal instead. No subscriber can slow the run
+//! down or grow its memory.
 //!
-//! A subscriber that comes later knows from which event on it hears everything, and hears the text so far of the answers
-//! that are under way, so that nothing is lost or doubled.
+//! A late subscriber knows from which event on it receives everything, and receives the text so far of the answers in
+//! progress; nothing is lost or duplicated.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -14,17 +15,17 @@ use flowloom_core::path::Path;
 
 use crate::effects::Deltas;
 
-/// Signals kept for a subscriber that is slow.
+/// Maximum number of queued updates for a slow subscriber.
 const BUFFER: usize = 4096;
 
-/// Events that wait at most until a subscriber is woken, while the run does not pause: waking one takes longer than a
-/// many small steps.
+/// Number of events that wait before a subscriber is woken while the run does not pause. Waking takes longer than many
+/// small steps.
 const BATCH: usize = 512;
 
-/// Something a subscriber hears.
+/// An update that a subscriber receives.
 #[derive(Clone, Debug)]
 pub enum Signal {
-    /// An event that is stored.
+    /// A stored event.
     Event(Arc<Record>),
     /// Text of an answer as it arrives; not stored.
     Delta {
@@ -32,41 +33,42 @@ pub enum Signal {
         path: Path,
         /// The attempt.
         attempt: u32,
-        /// Characters (code points) of the attempt's text that stand before it. At 0 the text begins: for one who
-        /// subscribed later, with everything so far.
+        /// Number of characters (code points) of the attempt's text before this delta. An offset of 0 starts the text;
+        /// for a late subscriber that delta holds everything so far.
         offset: u64,
         /// The text that follows.
         text: Arc<str>,
     },
 }
 
-/// What a subscription gives next.
+/// The next item of a subscription.
 #[derive(Clone, Debug)]
 pub enum Heard {
-    /// The next signal.
+    /// The next update.
     Signal(Signal),
-    /// So many signals were missed; the journal has the events among them.
+    /// This many updates were missed; the journal has the events among them.
     Missed(u64),
 }
 
-/// The sending side of a run's signals. The last signal is out when its last clone is gone.
+/// The sending side of a run's updates. The stream ends when its last clone is dropped.
 #[derive(Clone, Default)]
 pub struct Publisher {
     shared: Arc<Shared>,
 }
 
-/// Lets more subscribers in while the run goes on, without keeping it alive.
+/// A handle for subscribing while the run is driven. It does not keep the run alive.
 #[derive(Clone)]
 pub struct Listen(Weak<Shared>);
 
 impl Listen {
-    /// A new subscription, from now on and with the text so far of answers under way; `None` if the last signal is out.
+    /// A new subscription: further updates, preceded by the text so far of answers in progress. `None` if the stream
+    /// has ended.
     pub fn subscribe(&self) -> Option<Subscription> {
         Some(Publisher { shared: self.0.upgrade()? }.subscribe())
     }
 }
 
-/// What all clones of a publisher share.
+/// The state shared by all clones of a publisher.
 #[derive(Default)]
 struct Shared {
     hub: Mutex<Hub>,
@@ -74,14 +76,14 @@ struct Shared {
 
 #[derive(Default)]
 struct Hub {
-    /// Each takes room for what it holds and no more: a thousand runs with a subscriber each must not cost a thousand
-    /// full buffers.
+    /// Each queue allocates only what it holds: a thousand runs with one subscriber each must not cost a thousand full
+    /// queues.
     queues: Vec<Arc<Queue>>,
-    /// The number of the last event that was told.
+    /// Sequence number of the last published event.
     seq: u64,
-    /// Whether someone may come later, who will want the text so far.
+    /// Whether there may be late subscribers, who will need the text so far.
     is_open: bool,
-    /// The text so far of each attempt under way.
+    /// The text so far of each attempt in progress.
     texts: HashMap<(Path, u32), Text>,
 }
 
@@ -97,7 +99,7 @@ struct Queue {
     state: Mutex<Waiting>,
 }
 
-/// What a subscriber has not heard yet.
+/// The updates that a subscriber has not received yet.
 #[derive(Default)]
 struct Waiting {
     signals: VecDeque<Signal>,
@@ -107,26 +109,26 @@ struct Waiting {
 }
 
 impl Publisher {
-    /// The publisher of a run whose events up to number `seq` were told before.
+    /// The publisher of a run whose events up to sequence number `seq` are already known.
     pub(crate) fn after(seq: u64) -> Publisher {
         let publisher = Publisher::default();
         publisher.shared.hub().seq = seq;
         publisher
     }
 
-    /// Tells everyone about stored events; they hear them at the next [`Publisher::wake`] at the latest.
+    /// Publishes stored events. Subscribers receive them at the next [`Publisher::wake`] at the latest.
     pub(crate) fn publish(&self, records: &[Arc<Record>]) {
         let mut hub = self.shared.hub();
         records.iter().for_each(|record| hub.note(record));
         hub.send(records.iter().map(|record| Signal::Event(record.clone())), BATCH);
     }
 
-    /// Wakes everyone for whom there is something.
+    /// Wakes all subscribers with queued updates.
     pub(crate) fn wake(&self) {
         self.shared.hub().queues.iter().for_each(|queue| queue.push(std::iter::empty(), 1));
     }
 
-    /// A new subscription, from now on and with the text so far of answers under way.
+    /// A new subscription: further updates, preceded by the text so far of answers in progress.
     pub fn subscribe(&self) -> Subscription {
         let queue = Arc::new(Queue::default());
         let mut hub = self.shared.hub();
@@ -143,13 +145,13 @@ impl Publisher {
         Subscription { queue, taken, after: hub.seq }
     }
 
-    /// What lets subscribers in later.
+    /// A handle for late subscribers.
     pub(crate) fn listen(&self) -> Listen {
         self.shared.hub().is_open = true;
         Listen(Arc::downgrade(&self.shared))
     }
 
-    /// What takes the text of answers as it arrives.
+    /// The receiver of streamed text.
     pub(crate) fn deltas(&self) -> Arc<dyn Deltas> {
         self.shared.clone()
     }
@@ -163,12 +165,12 @@ impl Shared {
 
 impl Hub {
     fn send(&mut self, signals: impl Iterator<Item = Signal> + Clone, batch: usize) {
-        // A queue that only this list holds has lost its subscriber.
+        // A queue that is referenced only by this list has lost its subscriber.
         self.queues.retain(|queue| Arc::strong_count(queue) > 1);
         self.queues.iter().for_each(|queue| queue.push(signals.clone(), batch));
     }
 
-    /// Learns from an event: an attempt that is over has no text under way.
+    /// Notes an event: a finished attempt has no text in progress.
     fn note(&mut self, record: &Record) {
         self.seq = record.seq;
         let is_over =
@@ -209,7 +211,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds signals, and wakes the subscriber if `batch` of them wait.
+    /// Appends updates, and wakes the subscriber if at least `batch` of them are queued.
     fn push(&self, signals: impl Iterator<Item = Signal>, batch: usize) {
         let mut state = self.state();
         for signal in signals {
@@ -233,22 +235,22 @@ impl Queue {
     }
 }
 
-/// The receiving side.
+/// The receiving side of a run's updates.
 pub struct Subscription {
     queue: Arc<Queue>,
-    /// Taken out of the queue at once, so that the run and its subscriber seldom meet at its lock.
+    /// Taken from the queue in one go, so that the run and its subscriber rarely contend for its lock.
     taken: VecDeque<Signal>,
     after: u64,
 }
 
 impl Subscription {
-    /// The number of the last event that is not heard: all that follow it are, in their order. Those before it are in the
-    /// journal.
+    /// Sequence number of the last event that this subscription does not receive: it receives all later ones, in order.
+    /// Earlier ones are in the journal.
     pub fn after(&self) -> u64 {
         self.after
     }
 
-    /// The next thing heard; `None` after the run's last signal.
+    /// The next delivery; `None` after the run's last update.
     pub async fn next(&mut self) -> Option<Heard> {
         if let Some(signal) = self.taken.pop_front() {
             return Some(Heard::Signal(signal));

@@ -1,11 +1,11 @@
-//! Values held to JSON Schemas.
+//! Validation of values against JSON Schemas.
 
 use flowloom_core::value::{Map, Value};
 
-/// Complaints of one check that are told.
+/// Maximum number of validation errors reported for one value.
 const MOST_COMPLAINTS: usize = 5;
 
-/// What keeps `value` from matching `schema`; a schema that cannot be read holds nothing back.
+/// The reasons why `value` does not match `schema`; `None` if it does, or if the schema is not valid.
 pub fn complaints(schema: &Value, value: &Value) -> Option<String> {
     let is_empty = schema.as_map().is_none_or(Map::is_empty);
     if is_empty {
@@ -24,7 +24,7 @@ pub fn complaints(schema: &Value, value: &Value) -> Option<String> {
     (!complaints.is_empty()).then(|| complaints.join("; "))
 }
 
-/// Why `schema` is no JSON Schema; nothing is fetched to find out.
+/// The reason why `schema` is not a valid JSON Schema. External references are not fetched.
 pub fn invalid(schema: &Value) -> Option<String> {
     let read = match serde_json::to_value(schema) {
         Ok(read @ (serde_json::Value::Object(_) | serde_json::Value::Bool(_))) => read,

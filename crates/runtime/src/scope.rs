@@ -1,7 +1,7 @@
-//! The only place where a run fans out: children that live and die with their parent's future.
+//! The only place where a run branches: child futures that live and die with their parent's future.
 //!
-//! Nothing is spawned. A run is one task, its branches are polled by it, so a seeded executor can drive all of it, and
-//! dropping the run drops (cancels) everything below.
+//! Nothing is spawned. A run is one task that polls its branches, so a seeded executor can drive all of it, and
+//! dropping the run drops (cancels) everything below it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-/// Children that run at the same time, each with an index.
+/// Children that run concurrently, each with an index.
 pub(crate) struct Scope<F: Future + Unpin> {
     children: FuturesUnordered<Indexed<F>>,
 }
@@ -25,13 +25,13 @@ impl<F: Future + Unpin> Scope<F> {
         self.children.push(Indexed { index, child });
     }
 
-    /// The next child to end; `None` when there are none.
+    /// The next child to finish; `None` when there are none.
     pub(crate) async fn next(&mut self) -> Option<(usize, F::Output)> {
         self.children.next().await
     }
 }
 
-/// The outputs of all children, in their order. A child that is done at once never takes a place among the waiting.
+/// The outputs of all children, in order. A child that is ready at once is never queued.
 pub(crate) async fn all<F: Future + Unpin>(children: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut scope = Scope::new();
     let mut outputs: Vec<Option<F::Output>> = Vec::with_capacity(children.size_hint().0);
@@ -55,7 +55,7 @@ pub(crate) async fn all<F: Future + Unpin>(children: impl Iterator<Item = F>) ->
     outputs.into_iter().flatten().collect()
 }
 
-/// `work`'s output, or `None` if `limit` is ready first, which drops the work.
+/// The output of `work`, or `None` if `limit` completes first; the work is then dropped.
 pub(crate) async fn race<T>(
     work: impl Future<Output = T> + Unpin,
     limit: impl Future<Output = ()> + Unpin,

@@ -1,4 +1,4 @@
-//! Virtual time and a seeded single-thread executor: tests of hours run in microseconds, and always the same way.
+//! Virtual time and a seeded single-thread executor: tests that span hours run in microseconds and are deterministic.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::effects::{Boxed, Clock};
 
-/// A clock that moves only when everything waits for it.
+/// A clock that advances only when everything waits for it.
 #[derive(Clone)]
 pub struct SimClock {
     state: Arc<Mutex<State>>,
@@ -22,7 +22,7 @@ struct State {
 }
 
 impl SimClock {
-    /// A clock that shows `now_ms`.
+    /// A clock that starts at `now_ms`.
     pub fn new(now_ms: u64) -> SimClock {
         SimClock { state: Arc::new(Mutex::new(State { now_ms, next: 0, sleepers: BTreeMap::new() })) }
     }
@@ -31,8 +31,8 @@ impl SimClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a future to its end, moving the clock whenever nothing else is left to do. `None` if it waits for something
-    /// that can never come.
+    /// Runs a future to completion and advances the clock whenever nothing else can make progress. `None` if the future
+    /// waits for something that can never happen.
     pub fn block_on<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         let flag = Arc::new(Flag(AtomicBool::new(false)));
@@ -48,7 +48,7 @@ impl SimClock {
         }
     }
 
-    /// Moves the clock to the next sleeper and wakes it.
+    /// Advances the clock to the next sleeper and wakes it.
     fn advance(&self) -> Option<()> {
         let mut state = self.state();
         let ((at, _), waker) = state.sleepers.pop_first()?;

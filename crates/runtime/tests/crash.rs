@@ -1,5 +1,5 @@
-//! Crash a run after every event of its journal, under a thousand schedules, and resume it: the same result, nothing
-//! that was finished done twice, and nothing that must not be sent twice sent by itself.
+//! Crashes a run after every event of its journal, under a thousand schedules, and resumes it. The result must be the
+//! same, no finished effect may be repeated, and no at-most-once effect may be resent automatically.
 
 #[path = "world/plans.rs"]
 mod plans;
@@ -63,7 +63,7 @@ impl Trial {
         self.world.clock.block_on(run.drive()).expect("no deadlock")
     }
 
-    /// Answers and decides until the run is over.
+    /// Answers questions and resolves uncertain effects until the run ends.
     fn finish(&self, mut outcome: Outcome) -> Outcome {
         for _ in 0..10 {
             let wish = match outcome.state.status {
@@ -94,7 +94,7 @@ fn open_wish(outcome: &Outcome) -> Option<Wish> {
     })
 }
 
-/// What the world would have answered at this path.
+/// The result that the effect at this path would have returned.
 fn supplied(path: &Path) -> Value {
     match path.as_str() {
         "/fan/post" => Value::map([("to", Value::from("http://example.test/a"))]),
@@ -102,7 +102,7 @@ fn supplied(path: &Path) -> Value {
     }
 }
 
-/// Outputs by path, which is what a run is about.
+/// The outputs of all steps, by path.
 fn outputs(outcome: &Outcome) -> Vec<(String, Option<Value>)> {
     let mut outputs: Vec<_> =
         outcome.state.steps().iter().map(|step| (step.path.to_string(), step.output.clone())).collect();
@@ -110,18 +110,18 @@ fn outputs(outcome: &Outcome) -> Vec<(String, Option<Value>)> {
     outputs
 }
 
-/// What functions told, in order.
+/// The progress events of functions, in order.
 fn told(outcome: &Outcome) -> Vec<(String, Event)> {
     let told = outcome.records.iter().filter(|record| matches!(record.event, Event::Told { .. }));
     told.map(|record| (record.path.to_string(), record.event.clone())).collect()
 }
 
-/// What a run leaves behind.
+/// The final variables, conversations and transcript.
 fn left(outcome: &Outcome) -> String {
     format!("{:?} {:?} {:?}", outcome.env.vars.map(), outcome.env.threads, outcome.env.transcript)
 }
 
-/// One schedule: runs through, then crashes after every event; the sent effects are checked against the journal.
+/// One schedule: one complete run, then a crash after every event. Sent effects are checked against the journal.
 fn crash_everywhere(seed: u64, plan: fn() -> Plan) -> usize {
     let calm = Trial::new(seed, plan());
     let expected = calm.finish(calm.start());
@@ -150,7 +150,7 @@ fn crash_everywhere(seed: u64, plan: fn() -> Plan) -> usize {
     crashes
 }
 
-/// An effect is sent once, or once more under the same key if the crash caught it in flight.
+/// An effect is sent once, or once more under the same key if the crash interrupted it.
 fn check_sends(trial: &Trial, before: &std::collections::BTreeMap<String, u32>, seed: u64, cut: usize) {
     for (key, count) in trial.world.sent.lock().expect("not poisoned").iter() {
         let allowed = if before.contains_key(key) { 2 } else { 1 };
@@ -173,7 +173,7 @@ fn text(outcome: &Outcome) -> String {
     lines.join("\n")
 }
 
-/// A quarter of the thousand schedules; in four tests, so that they share the machine's cores.
+/// A quarter of the thousand schedules; four tests share the machine's cores.
 fn schedules(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let plan = if seed % 2 == 0 { plans::everything } else { plans::conversations };
@@ -224,7 +224,7 @@ fn events_survive_their_text_form() {
     }
 }
 
-/// What is kept of the owner's conversation.
+/// The user's stored conversation.
 fn kept(trial: &Trial) -> Option<Value> {
     let holder = flowloom_runtime::journal::thread_holder("local");
     let read = async { trial.journal.memory(&holder, "desk").await.expect("readable") };

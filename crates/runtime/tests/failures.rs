@@ -1,4 +1,4 @@
-//! One plan for each way in which a run can fail by itself: limits, budgets, missing values, a record of another plan.
+//! One plan for each way in which a run can fail by itself: limits, budgets, missing values, a diverging record.
 
 #[allow(dead_code)]
 #[path = "world/plans.rs"]
@@ -25,7 +25,7 @@ use flowloom_runtime::{Engine, Outcome, Start};
 use plans::{RULES, call, plan, sequence, step, text};
 use world::World;
 
-/// A run of one plan in a world of its own.
+/// A run of one plan with its own effects.
 struct Trial {
     world: World,
     journal: Arc<MemoryJournal>,
@@ -77,7 +77,7 @@ impl Trial {
         let outcome = self.run();
         let error = outcome.state.error.as_ref().map(|error| error.code);
         assert_eq!((outcome.state.status, error), (status, Some(code)), "{:?}", outcome.state.error);
-        // However a run failed, its record leads there again.
+        // A replay of the record reproduces the failure.
         let replay = self.engine.replay(outcome.records.clone(), self.plan.clone());
         let replayed = self.world.clock.block_on(replay).expect("no deadlock").expect("no divergence");
         assert_eq!(replayed.state.status, status);
@@ -175,7 +175,7 @@ fn code_is_not_run_without_a_sandbox() {
     Trial::of(plan(python), |effects| effects.code = Arc::new(NoCode)).fails(Status::Failed, Code::NoSandbox);
 }
 
-/// A block that gives `{inputs, body, said, before}`.
+/// A block with the output `{inputs, body, said, before}`.
 fn block() -> Block {
     Block {
         id: "b".into(),
@@ -255,7 +255,7 @@ fn a_journal_that_fails_stops_the_run() {
     assert_eq!(trial.run().broken.map(|error| error.code), Some(Code::StoreFailed));
 }
 
-/// Follows the record of one plan with another plan, or with a changed record.
+/// Replays the record of one plan with another plan, or a changed record.
 fn replay(trial: &Trial, records: Vec<Arc<Record>>, plan: Plan) -> Code {
     let replay = trial.engine.replay(records, Arc::new(plan));
     trial.world.clock.block_on(replay).expect("no deadlock").expect_err("it differs").code

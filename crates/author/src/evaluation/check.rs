@@ -1,4 +1,4 @@
-//! A check of what a run came to: words, numbers and their order, and where they must be or must not be.
+//! Checks of a dry run: required and forbidden texts, numbers and their order, and where they occur.
 
 use flowloom_core::render::{self, Style};
 use flowloom_core::value::Value;
@@ -6,51 +6,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::rehearse::{Node, NodeStatus, Rehearsal};
 
-/// By how much a number may differ.
+/// Absolute tolerance for numbers.
 const TOLERANCE: f64 = 0.0051;
 
-/// One expectation. All that is given in it must hold of the same place.
+/// An expectation. All of its parts must hold in the same scope.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Check {
-    /// Where it is looked for.
+    /// The scope of the check.
     #[serde(rename = "in")]
     pub place: Place,
-    /// Texts that occur, in capitals or not, as all texts here but the next.
+    /// Texts that must occur, ignoring case (like all texts here except `exactly`).
     pub contains: Vec<String>,
-    /// Texts that occur letter by letter.
+    /// Texts that must occur with the same case.
     pub exactly: Vec<String>,
-    /// Texts that occur once and no more.
+    /// Texts that must occur exactly once.
     pub once: Vec<String>,
-    /// Texts one of which occurs.
+    /// Texts of which at least one must occur.
     pub any_of: Vec<String>,
-    /// Texts that do not occur; of no use in a place that is allowed to be empty.
+    /// Texts that must not occur; pointless in a scope that may be empty.
     pub lacks: Vec<String>,
-    /// Texts that occur one after the other.
+    /// Texts that must occur in this order.
     pub in_order: Vec<String>,
-    /// Numbers that occur, as numbers or in a text.
+    /// Numbers that must occur, as values or within texts.
     pub numbers: Vec<f64>,
-    /// Blocks of the world one of which was used.
+    /// Blocks of which at least one must have run.
     pub uses: Vec<String>,
 }
 
-/// What of a run is looked at.
+/// The part of a run that a check applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// Everything that it made: what blocks gave that ran, what others were called with, and what it would have kept.
+    /// Everything that the run produced: outputs of blocks, arguments of mocked calls, and memory writes.
     #[default]
     Anywhere,
-    /// What it ends with: nodes that no other one needs, and what it would have kept.
+    /// The end of the run: nodes on which no other node depends, and memory writes.
     End,
     /// Notifications.
     Notification,
-    /// What it would have written to the memory, with its keys.
+    /// Memory writes, including the keys.
     Memory,
 }
 
 impl Check {
-    /// Whether it holds. A run in which something failed for good has nothing to show at its end.
+    /// Whether the check holds. A node that failed contributes nothing.
     pub fn holds(&self, rehearsal: &Rehearsal) -> bool {
         let texts = self.place.texts(rehearsal);
         let whole = texts.join(" ");
@@ -78,7 +78,7 @@ impl Check {
         self.numbers.iter().all(|wanted| found.iter().any(|number| (number - wanted).abs() < TOLERANCE))
     }
 
-    /// It in words.
+    /// A description of the check.
     pub fn told(&self) -> String {
         let place = match self.place {
             Place::Anywhere => "",
@@ -106,7 +106,7 @@ impl Check {
 }
 
 impl Place {
-    /// The texts there, each of one node, notification or key.
+    /// The texts in the scope, one for each node, notification or key.
     fn texts(self, rehearsal: &Rehearsal) -> Vec<String> {
         let memory = || rehearsal.memory.iter().map(|write| format!("{} {}", write.key, shown(write.value.iter())));
         let notifications = rehearsal.notifications.iter().map(|told| shown(std::iter::once(told)));
@@ -124,13 +124,13 @@ impl Place {
     }
 }
 
-/// What a node made: its output, or what it was called with if it was played.
+/// The values that a node produced: its output, or its arguments if it was mocked.
 fn made(node: &Node) -> impl Iterator<Item = &Value> {
     let made = if node.played.is_some() { &node.inputs } else { &node.output };
     made.iter().filter(|_| node.status == NodeStatus::Completed)
 }
 
-/// The keys and values of data one after the other, without its form.
+/// All keys and values of the data as one text, without its structure.
 fn shown<'a>(values: impl Iterator<Item = &'a Value>) -> String {
     let mut text = String::new();
     values.for_each(|value| show(value, &mut text));
@@ -149,12 +149,12 @@ fn show(value: &Value, text: &mut String) {
     }
 }
 
-/// A text with single blanks.
+/// The text with single spaces.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text in small letters, with single blanks.
+/// The text in lower case, with single spaces.
 fn plain(text: &str) -> String {
     squeezed(&text.to_lowercase())
 }
@@ -169,7 +169,7 @@ fn are_in_order(text: &str, parts: &[String]) -> bool {
     })
 }
 
-/// The numbers in a text; commas between three digits each are of no account.
+/// The numbers in a text; thousands separators (commas) are ignored.
 fn numbers(text: &str) -> Vec<f64> {
     let is_part = |letter: char| letter.is_ascii_digit() || letter == '.' || letter == ',' || letter == '-';
     let words = text.split(|letter| !is_part(letter));
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use flowloom_core::json::parse_value;
 
-    /// A run of three nodes: one that reads, one that computes with it, and a notification.
+    /// A run of three nodes: one reads, one computes with the result, one sends a notification.
     fn rehearsal() -> Rehearsal {
         let text = r#"{"nodes":[
             {"node_id":"n1","block_id":"web_scrape","needs":[],"status":"completed","inputs":{"url":"https://x"},"output":{"content":"SECRET page"},"played":"fixture"},

@@ -1,7 +1,7 @@
-//! How well a model authors: twenty wishes, each with a small world to try the result in and checks of what comes out.
+//! The evaluation of a model as planner: twenty tasks, each with fixtures for a dry run and checks of its result.
 //!
-//! A check is about what the person gets, never about how the pipeline is wired. Five of the wishes also have a recorded
-//! conversation, so that everything but the model can be tried without one.
+//! A check is about the result for the user, never about the wiring of the pipeline. Five of the tasks also have a
+//! recorded conversation, so that everything except the model can be tested without one.
 
 mod check;
 
@@ -31,61 +31,61 @@ const RECORDED: [(&str, &str); 5] = texts!("recorded/":
     "research-summary" "extract-notify" "compare-documents" "daily-digest" "clean-table"
 );
 
-/// A wish, the world it meets, and what must come of it.
+/// An evaluation task: a goal, the environment of the dry run, and the expected results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Its name.
+    /// The name.
     pub id: String,
-    /// What it is about, in a line.
+    /// A one-line description.
     pub title: String,
-    /// The wish, which needs no questions.
+    /// The goal; it needs no clarification.
     pub intent: String,
     /// The user's memory before the run: an object.
     #[serde(default)]
     pub memory: Value,
-    /// What built-in blocks give that reach for the world.
+    /// The outputs of built-in blocks that access the outside world.
     #[serde(default)]
     pub fixtures: Fixtures,
-    /// What any good pipeline comes to.
+    /// The checks that any good pipeline passes.
     pub expect: Vec<Check>,
 }
 
-/// What came of a case.
+/// The result of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The case.
+    /// The name of the task.
     pub id: String,
-    /// What it is about.
+    /// Its description.
     pub title: String,
-    /// Checks that there are.
+    /// The number of checks.
     pub checks: usize,
-    /// What does not hold; all of them, if there is no result.
+    /// Failed checks; all of them if there is no result.
     pub failures: Vec<String>,
-    /// Why there is no result.
+    /// The reason why there is no result.
     pub error: Option<StepError>,
-    /// What the models cost that were asked when the result was run.
+    /// Tokens and cost of the model calls in the dry run.
     pub usage: Usage,
 }
 
-/// The cases, in the order of their table.
+/// All tasks, in order. Fails if an embedded file is not valid, which the tests exclude.
 pub fn cases() -> Result<Vec<Case>, serde_json::Error> {
     CASES.iter().map(|(_, text)| serde_json::from_str(text)).collect()
 }
 
-/// The recorded conversation of a case, as a scripted model takes it; `None` if there is none.
+/// The recorded conversation of a task, in the form of a scripted model; `None` if there is none.
 pub fn recorded(id: &str) -> Option<&'static str> {
     RECORDED.iter().find(|(name, _)| *name == id).map(|(_, text)| *text)
 }
 
 impl Case {
-    /// What a run of the result finds: prompts are really asked.
+    /// The initial conditions of the dry run; prompts call the model.
     pub fn given(&self) -> Given {
         let memory = self.memory.as_map().cloned().unwrap_or_default();
         Given { memory, fixtures: self.fixtures.clone(), prompts: Prompts::Asked, ..Given::default() }
     }
 
-    /// Holds a run of the result to what is expected.
+    /// The result of a task from its dry run.
     pub fn row(&self, result: Result<Rehearsal, StepError>) -> Row {
         let failures = match &result {
             Ok(rehearsal) => self.failures(rehearsal),
@@ -96,19 +96,19 @@ impl Case {
         Row { id, title, checks, failures, error: result.err(), usage }
     }
 
-    /// What does not hold of a run.
+    /// The checks that a run fails.
     pub fn failures(&self, rehearsal: &Rehearsal) -> Vec<String> {
         self.expect.iter().filter(|check| !check.holds(rehearsal)).map(Check::told).collect()
     }
 }
 
 impl Row {
-    /// Whether everything holds.
+    /// Whether all checks passed.
     pub fn has_passed(&self) -> bool {
         self.error.is_none() && self.failures.is_empty()
     }
 
-    /// Checks that hold.
+    /// The number of passed checks.
     pub fn held(&self) -> usize {
         self.checks.saturating_sub(self.failures.len())
     }

@@ -1,7 +1,7 @@
-//! A pipeline in another format, where that has a place for everything in it.
+//! Exports a pipeline to another format, if that format can express all of it.
 //!
-//! What all formats have is a prompt whose answer is a text, and a web page that is read. Pipelines of nothing else can be
-//! written as flows, step lists and Markdown; of all others it is said what has no place there.
+//! All formats have prompts with text answers, and web pages. Pipelines that consist only of these can be exported as
+//! flows, step lists and Markdown; for all others the unsupported parts are listed.
 
 mod parts;
 mod write;
@@ -12,23 +12,23 @@ use flowloom_formats::{Sources, compile};
 
 use parts::parts;
 
-/// Largest definition that is compiled to see whether it can be, in bytes.
+/// Maximum size of an exported definition that is compiled as a check, in bytes.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// The formats that a pipeline can be written in.
+/// The formats to which a pipeline can be exported.
 pub const TARGETS: [Format; 3] = [Format::Flow, Format::Steps, Format::Markdown];
 
 /// A definition in another format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
-    /// The name of its file.
+    /// The file name.
     pub file: String,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 
-/// Writes a pipeline as `format`, or says what has no place there. `model` answers the prompts where a format wants one to
-/// be named.
+/// Exports a pipeline to `format`, or lists the unsupported parts. `model` is named for prompts where the format
+/// requires a model.
 pub fn into(format: Format, pipeline: &Value, blocks: &[Value], model: &str) -> Result<Written, Vec<String>> {
     let parts = parts(pipeline, blocks)?;
     let text = |key: &str| pipeline.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn into(format: Format, pipeline: &Value, blocks: &[Value], model: &str) -> 
         Format::Steps => ("json", write::steps(&about, &parts)?),
         Format::Markdown => ("mdx", write::markdown(&about, &parts, model)?),
         Format::Pipeline | Format::Graph | Format::Agent => {
-            return Err(vec![format!("pipelines are not written as {}", format.name())]);
+            return Err(vec![format!("pipelines cannot be exported to {}", format.name())]);
         }
     };
     let file = format!("{}.{extension}", if format == Format::Markdown { "workflow" } else { format.name() });
@@ -71,7 +71,7 @@ mod tests {
     const LINE: &str = r#"{"line":{"type":"string"}}"#;
 
     fn pipeline(more: &str) -> Value {
-        // The first node of the file is the last to run.
+        // The first node of the file runs last.
         value(&format!(
             r#"{{"id":"pipeline_page","name":"A page","user_prompt":"Shorten a page","nodes":[
             {{"id":"n2","block_id":"shorten","inputs":{{"reader":"children","text":"{{{{n1.content}}}}"}}}},

@@ -1,4 +1,4 @@
-//! A pipeline as steps that other formats know, in the order in which they run.
+//! A pipeline as steps that other formats can express, in execution order.
 
 use std::collections::BTreeSet;
 
@@ -14,22 +14,22 @@ pub(super) struct Part {
     pub(super) does: Does,
 }
 
-/// What a step does.
+/// The action of a step.
 pub(super) enum Does {
-    /// Asks a model.
+    /// Calls a model.
     Prompt(Vec<Piece>),
-    /// Reads the web page at an address.
+    /// Reads the web page at a URL.
     Page(Vec<Piece>),
 }
 
-/// Part of a text.
+/// A part of a text.
 pub(super) enum Piece {
     Text(String),
     /// The result of a step.
     Result(String),
 }
 
-/// The steps of a pipeline, or what has no place among them.
+/// The steps of a pipeline, or the unsupported parts.
 pub(super) fn parts(pipeline: &Value, blocks: &[Value]) -> Result<Vec<Part>, Vec<String>> {
     let reading = Reading { nodes: ordered(pipeline), blocks };
     let mut problems = Vec::new();
@@ -62,18 +62,18 @@ impl<'a> Reading<'a> {
         let does = match text(block, "execution_type") {
             "llm" => Does::Prompt(self.prompt(block, inputs)?),
             _ if id == "web_scrape" => Does::Page(self.pieces(inputs.get("url").unwrap_or(&Value::Null))?),
-            "function" => return Err(vec![format!("the function {} has no place there", text(block, "function_id"))]),
-            _ => return Err(vec![format!("the Python block {id} has no place there")]),
+            "function" => return Err(vec![format!("the function {} cannot be exported", text(block, "function_id"))]),
+            _ => return Err(vec![format!("the Python block {id} cannot be exported")]),
         };
         Ok(Part { id: text(node, "id").to_owned(), does })
     }
 
-    /// A prompt with its inputs put in. Its answer must be one text, since that is what other formats have.
+    /// A prompt with its inputs inserted. Its output must be a single text, because other formats support nothing else.
     fn prompt(&self, block: &Value, inputs: &Map) -> Result<Vec<Piece>, Vec<String>> {
         let fields = properties(block);
         if only_text(block).is_none() {
             let names: Vec<&str> = fields.iter().flat_map(|map| map.keys()).map(|name| &**name).collect();
-            return Err(vec![format!("a prompt gives one text there, and this one gives {}", names.join(", "))]);
+            return Err(vec![format!("an exported prompt has one text output, and this one has {}", names.join(", "))]);
         }
         let mut pieces = Vec::new();
         for part in template::prompt(text(block, "prompt_template")).parts {
@@ -101,15 +101,15 @@ impl<'a> Reading<'a> {
             match part {
                 Found::Text(text) => pieces.push(Piece::Text(text.to_string())),
                 Found::Ref(found) if self.is_result(&found) => pieces.push(Piece::Result(found.name.to_string())),
-                Found::Ref(found) => problems.push(format!("{} has no place there", found.source)),
-                Found::Secret(name) => problems.push(format!("the secret {name} has no place there")),
+                Found::Ref(found) => problems.push(format!("{} cannot be exported", found.source)),
+                Found::Secret(name) => problems.push(format!("the secret {name} cannot be exported")),
                 Found::Expr(_) => {}
             }
         }
         if problems.is_empty() { Ok(pieces) } else { Err(problems) }
     }
 
-    /// Whether a reference means the whole result of a step.
+    /// Whether a reference denotes the whole result of a step.
     fn is_result(&self, found: &Ref) -> bool {
         let Some(node) = self.nodes.iter().find(|node| text(node, "id") == &*found.name) else { return false };
         let result = self.block(node).and_then(|block| match text(block, "id") {
@@ -120,21 +120,21 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The nodes so that each stands after those that it waits for.
+/// The nodes, each after those that it depends on.
 fn ordered(pipeline: &Value) -> Vec<&Value> {
     let nodes = list(pipeline, "nodes").iter();
     let mut left: Vec<(&Value, BTreeSet<String>)> = nodes.map(|node| (node, needs(pipeline, node))).collect();
     let mut placed: Vec<&Value> = Vec::new();
     while !left.is_empty() {
         let waits = |needed: &BTreeSet<String>| left.iter().any(|(other, _)| needed.contains(text(other, "id")));
-        // A pipeline that passed its check has no circle.
+        // A pipeline that passed its check has no cycles.
         let at = left.iter().position(|(_, needed)| !waits(needed)).unwrap_or(0);
         placed.push(left.remove(at).0);
     }
     placed
 }
 
-/// The ids of what a node waits for.
+/// The ids of a node's dependencies.
 fn needs(pipeline: &Value, node: &Value) -> BTreeSet<String> {
     let id = text(node, "id");
     let edges = list(pipeline, "edges").iter().filter(|edge| text(edge, "to") == id);

@@ -1,11 +1,11 @@
-//! Steps as the other formats write them.
+//! Writes steps in the other formats.
 
 use flowloom_core::json::write;
 use flowloom_core::value::Value;
 
 use super::parts::{Does, Part, Piece};
 
-/// What a definition says of itself.
+/// The metadata of a definition.
 pub(super) struct About<'a> {
     pub(super) id: &'a str,
     pub(super) name: &'a str,
@@ -67,7 +67,7 @@ pub(super) fn steps(about: &About<'_>, parts: &[Part]) -> Text {
     ])))
 }
 
-/// Each step in a phase of its own, so that it sees no more than it refers to.
+/// Each step is a phase of its own, so that it sees only what it refers to.
 pub(super) fn markdown(about: &About<'_>, parts: &[Part], model: &str) -> Text {
     let mut out = format!("---\ntitle: {}\n---\n", write(&about.name.into()));
     let mut problems = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn markdown(about: &About<'_>, parts: &[Part], model: &str) -> Text {
                     lines(text.trim())
                 ));
             }
-            Does::Page(_) => problems.push(format!("{}: reading a page has no place there", part.id)),
+            Does::Page(_) => problems.push(format!("{}: web pages cannot be exported to Markdown", part.id)),
         }
     }
     if problems.is_empty() { Ok(out) } else { Err(problems) }
@@ -94,7 +94,7 @@ fn in_markdown(piece: &Piece) -> String {
     }
 }
 
-/// Lines that begin nothing: no comment, no heading, no rule, no list.
+/// Escapes line starts that would begin a comment, a heading, a rule or a list.
 fn lines(text: &str) -> String {
     let plain = |line: &str| match line.trim_start().starts_with(['>', '#', '-', '*', '_', '+', '=']) {
         true => format!("\\{}", line.trim_start()),
@@ -103,13 +103,13 @@ fn lines(text: &str) -> String {
     text.lines().map(plain).collect::<Vec<_>>().join("\n")
 }
 
-/// A text with references as a format marks them. What looks like one in the text itself has no place there.
+/// A text with references in the syntax of a format. Text that looks like a reference is not supported.
 fn references(id: &str, pieces: &[Piece], (open, close): (&str, &str)) -> Text {
     let mut out = String::new();
     for piece in pieces {
         match piece {
             Piece::Text(text) if text.contains(open) => {
-                return Err(vec![format!("{id}: {open} would begin a reference there")]);
+                return Err(vec![format!("{id}: the text contains {open}, which starts a reference")]);
             }
             Piece::Text(text) => out.push_str(text),
             Piece::Result(id) => out.push_str(&format!("{open}{id}{close}")),
@@ -118,7 +118,7 @@ fn references(id: &str, pieces: &[Piece], (open, close): (&str, &str)) -> Text {
     Ok(out)
 }
 
-/// JSON for people.
+/// Indented JSON.
 fn pretty(value: &Value) -> String {
     let parsed: serde_json::Value = serde_json::from_str(&write(value)).unwrap_or_default();
     format!("{parsed:#}\n")

@@ -1,4 +1,4 @@
-//! The journal of one rehearsal: in memory, over a copy of what the user's memory holds.
+//! The journal of a dry run: in memory, with a copy of the user's memory.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use flowloom_runtime::memory::MemoryJournal;
 
 use super::Given;
 
-/// A journal that is gone with the rehearsal.
+/// A journal that is discarded with the dry run.
 pub(super) struct Copied {
     journal: MemoryJournal,
     owner: String,
@@ -26,7 +26,7 @@ impl Copied {
         Copied { journal: MemoryJournal::new(), owner: owner.to_owned(), memory, profile }
     }
 
-    /// What is kept under a holder's name.
+    /// The stored entries of a memory namespace.
     fn kept(&self, holder: &str) -> Map {
         if holder == self.owner {
             self.memory.clone()

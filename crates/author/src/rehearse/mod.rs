@@ -1,7 +1,7 @@
-//! A rehearsal: a pipeline run by the engine itself, with nothing of the world touched.
+//! Dry runs: the engine executes a pipeline without touching the outside world.
 //!
-//! Python blocks really run, in the sandbox. What would reach further stands in for itself ([`stand_in`]): there is no
-//! network, functions are never called, memory is a copy, and a secret is never more than its name.
+//! Python blocks really run, in the sandbox. Everything that would reach further is mocked ([`stand_in`]): there is no
+//! network, functions are never called, memory is a copy, and secrets are never resolved.
 
 mod memory;
 mod play;
@@ -29,53 +29,54 @@ use crate::wiring::compiled;
 use memory::Copied;
 use stand_in::StandIn;
 
-/// The id of the only node of a block's trial.
+/// The id of the only node in a block's trial.
 const ONLY: &str = "n1";
 
-/// What rehearsals have of the world.
+/// Executes dry runs and trials.
 #[derive(Clone)]
 pub struct Rehearser {
-    /// Who answers prompts that are really asked.
+    /// The model for prompts that are really sent.
     pub model: Arc<dyn Model>,
-    /// The one of its models that answers prompts which name none; its own choice if there is none.
+    /// The model for prompts that name none; `None` for the default of `model`.
     pub named: Option<String>,
     /// The sandbox.
     pub code: Arc<dyn Sandbox>,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Functions and the like that blocks may name; none of them is called.
     pub sources: Sources,
-    /// Bounds of each rehearsal.
+    /// The limits of each dry run.
     pub limits: Limits,
-    /// Whose runs they would be.
+    /// The user who would own the runs.
     pub owner: String,
 }
 
-/// What one rehearsal finds when it starts.
+/// The initial conditions of a dry run.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
-    /// What the user's memory holds. Writes end with the rehearsal.
+    /// The user's memory. Writes are discarded.
     pub memory: Map,
-    /// What the user's profile holds.
+    /// The user's profile.
     pub profile: Map,
-    /// What blocks give that are played.
+    /// The outputs of mocked blocks.
     pub fixtures: Fixtures,
-    /// What becomes of prompts.
+    /// The treatment of prompts.
     pub prompts: Prompts,
 }
 
-/// What becomes of blocks that ask a model.
+/// The treatment of blocks that call a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prompts {
-    /// The model is asked.
+    /// The model is called.
     #[default]
     Asked,
-    /// They are played as functions are.
+    /// They are mocked like functions.
     Played,
 }
 
 impl Rehearser {
-    /// Runs a definition, `{pipeline, blocks}`. An error is one of the world: what nodes come to is in the rehearsal.
+    /// Executes a definition, `{pipeline, blocks}`. An error is a failure of the environment; the results of nodes are
+    /// in the report.
     pub async fn rehearse(&self, definition: &Value, given: &Given) -> Result<Rehearsal, StepError> {
         let plan = self.plan(definition)?;
         let blocks = definition.get("blocks").and_then(Value::as_list).unwrap_or_default();
@@ -84,11 +85,11 @@ impl Rehearser {
         self.run(plan, stand_in, given).await
     }
 
-    /// Runs one block with these inputs, for its trial: prompts are really asked, and of a block that wants more of the
-    /// world than there is, nothing is played.
+    /// Runs one block with these inputs, for its trial. Prompts call the model, and nothing is mocked if a block needs
+    /// more than the trial provides.
     pub async fn attempt(&self, block: &Value, inputs: &Value) -> Result<Rehearsal, StepError> {
         let mut plan = self.plan(&alone(block, inputs))?;
-        // What stands in inputs of a trial is data, also where it looks like a reference.
+        // The inputs of a trial are data, even if they look like references.
         give(&mut plan, inputs);
         let given = Given::default();
         let stand_in = StandIn::new(self, &given, &plan, Vec::new());
@@ -130,7 +131,7 @@ impl Rehearser {
     }
 }
 
-/// A pipeline of one block. Its inputs are only named here.
+/// A pipeline of one block. Its inputs are declared here and set later.
 fn alone(block: &Value, inputs: &Value) -> Value {
     let given = inputs.as_map().into_iter().flat_map(|map| map.keys()).map(|name| &**name);
     let needed = required(block.get("input_schema").unwrap_or(&Value::Null));
@@ -141,7 +142,7 @@ fn alone(block: &Value, inputs: &Value) -> Value {
     Value::map([("pipeline", pipeline), ("blocks", Value::list(vec![block.clone()]))])
 }
 
-/// Gives inputs as they are to the blocks of a plan.
+/// Sets the inputs of a plan's blocks, without resolving references.
 fn give(plan: &mut Plan, inputs: &Value) {
     let Kind::Sequence(steps) = &mut plan.root.kind else { return };
     for step in steps {

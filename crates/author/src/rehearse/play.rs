@@ -1,4 +1,4 @@
-//! What a block gives that does not run in a rehearsal.
+//! Mocks: the outputs of blocks that do not run in a dry run.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::samples;
 
-/// What blocks give when they are played, by their id; the first that suits the inputs counts.
+/// Fixtures by block id; the first one that matches the inputs is used.
 pub type Fixtures = BTreeMap<String, Vec<Fixture>>;
 
-/// What a block gives for some inputs.
+/// The output of a mocked block for some inputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fixture {
-    /// Inputs that it is for: texts need only be part of what is given, in any case, and what is not named may be
-    /// anything.
+    /// The inputs to which it applies: strings must be contained in the actual ones, ignoring case; inputs that are not
+    /// listed may have any value.
     #[serde(default)]
     pub inputs: Value,
-    /// What comes out.
+    /// The output.
     pub outputs: Value,
 }
 
-/// Where the output of a block comes from that was played.
+/// The source of a mocked output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// It was given for the rehearsal.
+    /// A fixture of the dry run.
     Fixture,
     /// An example of the block.
     Example,
-    /// Made from the block's schema: of the right form, and without meaning.
+    /// Generated from the output schema: valid, but meaningless.
     MadeUp,
 }
 
-/// What is known that the block gives: a fixture, or an example, preferably one with these inputs.
+/// The known output of a block: a fixture or an example, preferably one with these inputs.
 pub(super) fn known(fixtures: &Fixtures, block: &Value, inputs: &Value) -> Option<(Value, Source)> {
     let id = block.get("id").and_then(Value::as_str).unwrap_or_default();
     let given = fixtures.get(id).into_iter().flatten();
@@ -43,7 +43,7 @@ pub(super) fn known(fixtures: &Fixtures, block: &Value, inputs: &Value) -> Optio
     fixture.map(|outputs| (outputs, Source::Fixture)).or_else(|| Some((example(block, inputs)?, Source::Example)))
 }
 
-/// What the block gives; if nothing is known, something that fits its schema, if that can be made.
+/// The output of a mocked block: a known one, or one generated from its schema; `None` if that is not possible.
 pub(super) fn anything(fixtures: &Fixtures, block: &Value, inputs: &Value) -> Option<(Value, Source)> {
     let made = || Some((samples(schema(block)).into_iter().next()?, Source::MadeUp));
     known(fixtures, block, inputs).or_else(made)
@@ -53,7 +53,7 @@ fn schema(block: &Value) -> &Value {
     block.get("output_schema").unwrap_or(&Value::Null)
 }
 
-/// The outputs of an example; those that the block itself would not be allowed to give do not count.
+/// The outputs of an example. Examples that do not match the block's own schema are ignored.
 fn example(block: &Value, inputs: &Value) -> Option<Value> {
     let examples = block.get("examples").and_then(Value::as_list).unwrap_or_default();
     let usable = |example: &&Value| {

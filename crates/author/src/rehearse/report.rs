@@ -1,4 +1,5 @@
-//! What came of a rehearsal: each node's end, what would have reached the user, and what is the pipeline's own fault.
+//! The report of a dry run: the result of each node, everything that would have reached the user, and the faults of the
+//! pipeline.
 
 use std::collections::HashMap;
 
@@ -20,7 +21,7 @@ use super::stand_in::Note;
 use crate::trial::shorten;
 use crate::world::Trial;
 
-/// Failures of the installation, not of what was tried: no provider, no key, no sandbox, no money.
+/// Failures of the installation, not of the pipeline: no provider, no key, no sandbox, no money.
 const OF_THE_WORLD: [Code; 12] = [
     Code::NoSandbox,
     Code::ModelFailed,
@@ -36,49 +37,49 @@ const OF_THE_WORLD: [Code; 12] = [
     Code::StoreFailed,
 ];
 
-/// What came of a rehearsal.
+/// The report of a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rehearsal {
-    /// The nodes, in the pipeline's order.
+    /// The nodes, in log order.
     pub nodes: Vec<Node>,
-    /// Notifications that would have been sent: `title`, `body` and what else was given.
+    /// Notifications that would have been sent: `title`, `body` and other arguments.
     pub notifications: Vec<Value>,
-    /// What would have been written to the user's memory, each key once.
+    /// Memory writes that would have been made, without duplicate keys.
     pub memory: Vec<MemoryWrite>,
-    /// What models that were really asked cost.
+    /// Tokens and cost of real model calls.
     pub usage: Usage,
 }
 
-/// What came of a node.
+/// The result of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// The node.
+    /// The id of the node.
     pub node_id: String,
-    /// Its block.
+    /// The id of its block.
     pub block_id: String,
-    /// The nodes that it waited for.
+    /// The nodes that it depends on.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// How it ended.
+    /// The final status.
     pub status: NodeStatus,
-    /// What it was given, where the block ran that far and is no prompt.
+    /// The inputs, if the block ran and is not a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
-    /// What it gave; also of a block that gave something and failed by that.
+    /// The output, even if it reports a failure of the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// Why it failed.
+    /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StepError>,
-    /// Where its output comes from, if it did not run.
+    /// The source of the output, if the block was mocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub played: Option<Source>,
-    /// Why a failure says nothing about the pipeline.
+    /// The reason why a failure does not count as a fault of the pipeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excuse: Option<Excuse>,
 }
 
-/// How a node ended.
+/// The final status of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeStatus {
@@ -86,38 +87,38 @@ pub enum NodeStatus {
     Completed,
     /// It failed.
     Failed,
-    /// It did not run, since something before it failed.
+    /// It did not run, because a dependency failed.
     Skipped,
 }
 
-/// Why a failure says nothing about the pipeline.
+/// The reason why a failure does not count as a fault of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Excuse {
-    /// The block asked for the network or a model, which it did not get.
+    /// The block needed the network or a model, which were not available.
     WantedMore,
-    /// What it worked on goes back to a value that was played.
+    /// Its inputs depend on a mocked value.
     Played,
 }
 
 impl Rehearsal {
-    /// What is the pipeline's own fault, for whoever wrote it; nothing if it can be kept.
+    /// The faults of the pipeline, in words for its author; empty if it passed.
     pub fn faults(&self) -> Vec<String> {
         let faulty = self.nodes.iter().filter(|node| node.status == NodeStatus::Failed && node.excuse.is_none());
         faulty.map(Node::fault).collect()
     }
 
-    /// What a trial of one block came to.
+    /// The outcome of a block's trial.
     pub fn into_trial(self) -> Trial {
         match self.nodes.into_iter().next() {
-            // What it gave is judged by whoever tries it.
+            // The output is judged by the trial.
             Some(Node { output: Some(output), .. }) => Trial::Gave(output),
             Some(Node { error: Some(error), .. }) => Trial::Failed(error),
             Some(Node { .. }) | None => Trial::Gave(Value::Null),
         }
     }
 
-    /// The rehearsal as a value.
+    /// The report as a value.
     pub fn to_value(&self) -> Value {
         let text = serde_json::to_string(self).unwrap_or_default();
         flowloom_core::json::parse_value(&text).unwrap_or_default()
@@ -136,7 +137,7 @@ impl Node {
     }
 }
 
-/// What a run came to.
+/// Builds the report of a run.
 pub(super) fn of(plan: &Plan, outcome: &Outcome, notes: &HashMap<Path, Note>) -> Result<Rehearsal, StepError> {
     let state = &outcome.state;
     let nodes = nodes(plan, outcome, notes);
@@ -148,7 +149,7 @@ pub(super) fn of(plan: &Plan, outcome: &Outcome, notes: &HashMap<Path, Note>) ->
     Ok(Rehearsal { notifications: in_order.collect(), memory: memory(outcome), usage: state.usage, nodes })
 }
 
-/// Nodes by position in the plan and path, in the pipeline's order.
+/// The nodes by index in the plan and path, in log order.
 fn paths(plan: &Plan) -> Vec<(usize, Path)> {
     let Some((dag, place)) = pipeline::dag(plan) else { return Vec::new() };
     let order = pipeline::order(dag, |_| false);
@@ -179,7 +180,7 @@ fn nodes(plan: &Plan, outcome: &Outcome, notes: &HashMap<Path, Note>) -> Vec<Nod
     nodes
 }
 
-/// The least reliable of what the nodes before this one worked on or gave.
+/// The least reliable source among the inputs of a node.
 fn worst(dag: &Dag, index: usize, basis: &[Option<Source>]) -> Option<Source> {
     dag.nodes[index].needs.iter().filter_map(|need| basis[*need]).max()
 }
@@ -198,20 +199,21 @@ fn end(step: Option<&StepState>, told: Option<&Value>, unfinished: impl Fn() -> 
             (NodeStatus::Failed, step.output.clone(), step.error.clone().or_else(|| Some(unfinished())))
         }
         Some((Phase::Skipped, _)) => (NodeStatus::Skipped, None, None),
-        // A trigger runs nothing, and has its output.
+        // A trigger runs nothing and has a fixed output.
         _ if told.is_some() => (NodeStatus::Completed, told.cloned(), None),
         _ => (NodeStatus::Failed, None, Some(unfinished())),
     }
 }
 
-/// A block may refuse what an example gave that was meant for other inputs, and may do anything with what was made up.
+/// A block may reject the output of an example that was meant for other inputs, and may do anything with generated
+/// values.
 fn excuse(code: Code, note: &Note, basis: Option<Source>) -> Option<Excuse> {
     let is_played = match basis {
         Some(Source::MadeUp) => true,
         Some(Source::Example) => code == Code::BlockError,
         Some(Source::Fixture) | None => false,
     };
-    // What it was made to give is not its own.
+    // A mocked output is not the block's own.
     if is_played || note.played.is_some() {
         Some(Excuse::Played)
     } else {

@@ -1,4 +1,4 @@
-//! The world of a rehearsal: what is harmless goes through, everything else is played or refused, and it is noted which.
+//! The effects of a dry run: harmless ones are performed, all others are mocked or rejected, and notes record which.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,25 +22,25 @@ use flowloom_runtime::effects::{
 use super::play::{self, Fixtures, Source};
 use super::{Given, Prompts, Rehearser};
 
-/// The function that leaves something in the user's notifications.
+/// The function that sends a notification to the user.
 const NOTIFY: &str = "notify::push";
-/// What the model of prompts is called that are played.
+/// The name of the model of mocked prompts.
 const PLAYED: &str = "rehearsal:played";
 
-/// What was noted of a node.
+/// Notes about a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Note {
-    /// What it was given, if it was no prompt.
+    /// The inputs, if the node is not a prompt.
     pub(super) inputs: Option<Value>,
-    /// Where what it gave came from, if it did not run.
+    /// The source of the output, if the node was mocked.
     pub(super) played: Option<Source>,
-    /// Whether it failed after it had asked for what a rehearsal does not have.
+    /// Whether the node failed after it requested something that a dry run does not provide.
     pub(super) wanted_more: bool,
     /// The arguments of the notification that it would have sent.
     pub(super) notification: Option<Value>,
 }
 
-/// Stands in for the world.
+/// Mocked effects.
 pub(super) struct StandIn {
     model: Arc<dyn Model>,
     named: Option<String>,
@@ -53,8 +53,8 @@ pub(super) struct StandIn {
 }
 
 impl StandIn {
-    /// Stands in for the nodes of `plan`; of two blocks with one id the first counts. What is not among `blocks` is never
-    /// played.
+    /// Effects for the nodes of `plan`. Of two blocks with the same id the first one is used. Blocks that are not in
+    /// `blocks` are never mocked.
     pub(super) fn new(world: &Rehearser, given: &Given, plan: &Plan, blocks: Vec<Value>) -> StandIn {
         let named = |id: &str| blocks.iter().find(|block| block.get("id").and_then(Value::as_str) == Some(id)).cloned();
         let nodes = pipeline::dag(plan).into_iter().flat_map(|(dag, place)| {
@@ -76,7 +76,7 @@ impl StandIn {
         }
     }
 
-    /// What was noted of each node.
+    /// The notes of all nodes.
     pub(super) fn notes(&self) -> HashMap<Path, Note> {
         self.noted().clone()
     }
@@ -89,11 +89,13 @@ impl StandIn {
         note(self.noted().entry(path.clone()).or_default());
     }
 
-    /// What the block at `path` gives.
+    /// The mocked output of the block at `path`.
     fn play(&self, path: &Path, inputs: &Value) -> Result<Value, StepError> {
         let played = self.blocks.get(path).and_then(|block| play::anything(&self.fixtures, block, inputs));
         self.note(path, |note| note.played = Some(played.as_ref().map_or(Source::MadeUp, |(_, source)| *source)));
-        let nothing = || StepError::new(Code::FunctionFailed, "it is not called in a rehearsal, and has no example");
+        let nothing = || {
+            StepError::new(Code::FunctionFailed, "functions are not called in a dry run, and this one has no example")
+        };
         played.map(|(outputs, _)| outputs).ok_or_else(nothing)
     }
 
@@ -215,7 +217,7 @@ impl Sandbox for StandIn {
     }
 }
 
-/// What a Python block may ask for: the model, if prompts are asked, and nothing of the network.
+/// What a Python block may request: the model if prompts are called, and nothing else.
 struct Guarded<'a> {
     host: &'a dyn Host,
     prompts: Prompts,

@@ -1,4 +1,4 @@
-//! A world in which everything is said beforehand: answers in order, a registry, and what sources give.
+//! A scripted environment: answers in order, a registry, and the outputs of sources.
 #![allow(dead_code)]
 
 use std::collections::VecDeque;
@@ -12,14 +12,14 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::Reply;
 
-/// The world, and what happened in it.
+/// The environment, and a record of what happened in it.
 #[derive(Default)]
 pub(crate) struct Scripted {
     pub(crate) answers: Mutex<VecDeque<Result<String, StepError>>>,
     pub(crate) registry: Vec<Candidate>,
     /// Whether the sandbox is missing.
     pub(crate) has_no_sandbox: bool,
-    /// What rehearsals come to, in order.
+    /// The reports of dry runs, in order.
     pub(crate) rehearsals: Mutex<VecDeque<Result<Rehearsal, StepError>>>,
     pub(crate) questions: Mutex<Vec<Question>>,
     pub(crate) events: Mutex<Vec<Event>>,
@@ -32,7 +32,7 @@ pub(crate) fn value(text: &str) -> Value {
 }
 
 impl Scripted {
-    /// A world whose model says these things; `!FL1010` fails with that code.
+    /// An environment whose model returns these answers; `!FL1010` fails with that code.
     pub(crate) fn says<T: Into<String>>(answers: impl IntoIterator<Item = T>) -> Scripted {
         let answer = |said: String| match said.strip_prefix('!') {
             Some(code) => Err(StepError::new(Code::parse(code).expect("a code"), "the model is gone")),
@@ -46,7 +46,7 @@ impl Scripted {
         self.events.lock().expect("lock").iter().map(Event::name).collect()
     }
 
-    /// The payloads of all events of a name.
+    /// The payloads of all events with a name.
     pub(crate) fn told(&self, name: &str) -> Vec<Value> {
         let events = self.events.lock().expect("lock");
         events.iter().filter(|event| event.name() == name).map(Event::payload).collect()
@@ -81,7 +81,7 @@ impl World for Scripted {
         Box::pin(async move { Ok(self.registry.clone()) })
     }
 
-    /// A source is the name of what it does.
+    /// A source is the name of its behaviour.
     fn attempt<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> Reply<'a, Trial> {
         let text = |key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
         let source = text("source_code").or_else(|| text("prompt_template")).expect("something to run");
@@ -102,7 +102,7 @@ impl World for Scripted {
         })
     }
 
-    /// Says what was written down for it; a pipeline that is not spoken of has nothing wrong.
+    /// Returns the next scripted report; a pipeline without one has no faults.
     fn rehearse<'a>(&'a self, _pipeline: &'a Value, _blocks: &'a [Value]) -> Reply<'a, Rehearsal> {
         let rehearsal = self.rehearsals.lock().expect("lock").pop_front();
         Box::pin(async move { rehearsal.unwrap_or_else(|| Ok(Rehearsal::default())) })
@@ -115,7 +115,7 @@ impl World for Scripted {
 
 pub(crate) const TEXT: &str = r#"{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}"#;
 
-/// A decomposition into one block that takes a text and gives one, for each id.
+/// A decomposition into one text-to-text block for each id.
 pub(crate) fn needs(ids: &[&str]) -> String {
     let block = |id: &&str| {
         format!(
@@ -130,7 +130,7 @@ pub(crate) fn writes(source: &str) -> String {
     format!(r#"{{"source_code":"{source}","examples":[{{"inputs":{{"text":"abc"}},"outputs":{{"text":"ABC"}}}}]}}"#)
 }
 
-/// A pipeline of these blocks, each with the text `x`.
+/// A pipeline of these blocks, each with the text `x` as input.
 pub(crate) fn wires(ids: &[&str]) -> String {
     let node =
         |(index, id): (usize, &&str)| format!(r#"{{"id":"n{}","block_id":"{id}","inputs":{{"text":"x"}}}}"#, index + 1);
@@ -146,7 +146,7 @@ pub(crate) fn kept(id: &str, output: &str, similarity: f32) -> Candidate {
     Candidate { block, similarity: Some(similarity) }
 }
 
-/// What an order for the block `shout` is.
+/// An order for the block `shout`.
 pub(crate) fn order() -> flowloom_author::create::Order {
     let wanted = Wanted {
         suggested_id: "shout".into(),

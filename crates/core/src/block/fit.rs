@@ -1,42 +1,42 @@
-//! Whether a block that was found is one that does what is wanted. How like it must be is a matter of thresholds; how it
-//! runs, what it can be given and what can be had of it is not.
+//! Whether a block found by a search does what is requested. Similarity is judged by thresholds; execution type, inputs
+//! and outputs must match.
 
 use super::words::{share, words};
 use super::{Card, properties};
 use crate::value::Value;
 
-/// From where on a block is taken for what is wanted.
+/// The minimum scores at which a block matches a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Least likeness, where both texts have an embedding of one model.
+    /// Minimum similarity (0–1), if both texts have an embedding of the same model.
     pub likeness: f32,
-    /// Least share of the wanted words that the block has too, where they have not.
+    /// Minimum share (0–1) of the requested words that the block also has, if an embedding is missing.
     pub words: f32,
 }
 
 impl Default for Thresholds {
-    /// Measured with the local model (`make bench`, row `search`); another model needs others.
+    /// Measured with the local model (`make bench`, row `search`); other models need other values.
     fn default() -> Thresholds {
         Thresholds { likeness: 0.6, words: 0.6 }
     }
 }
 
-/// How a block fits what is wanted.
+/// How a block compares with a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fit {
-    /// It does; how like it is, from 0 to 1.
+    /// The block matches, with this score from 0 to 1.
     Fits(f32),
-    /// It is something else.
+    /// The score, from 0 to 1, is too low.
     Unlike(f32),
-    /// It runs in another way than the one that is asked for.
+    /// The block has another execution type than the requested one.
     OtherExecution,
-    /// It makes what is given of what is wanted.
+    /// The block does the inverse: its outputs are the requested inputs.
     Backwards,
-    /// It needs this input, and nothing of the kind is there.
+    /// The block requires this input, and the request has no input of its type.
     Needs(String),
-    /// It has no room for this input.
+    /// The block has no input for this one.
     TakesNo(String),
-    /// It does not give this output, nor another of the kind.
+    /// The block has neither this output nor another one of its type.
     GivesNo(String),
 }
 
@@ -47,8 +47,8 @@ impl Fit {
     }
 }
 
-/// Decides whether `block` is what is wanted. `similarity` is the cosine of the angle between the embeddings of the two
-/// texts ([`Card::text`]); `None` if there are none.
+/// Compares `block` with the request `wanted`. `similarity` is the cosine similarity of the embeddings of the two texts
+/// ([`Card::text`]); `None` if an embedding is missing.
 pub fn fit(wanted: &Card, block: &Card, similarity: Option<f32>, thresholds: &Thresholds) -> Fit {
     if !runs_as(&wanted.execution_type, &block.execution_type) {
         return Fit::OtherExecution;
@@ -62,7 +62,7 @@ pub fn fit(wanted: &Card, block: &Card, similarity: Option<f32>, thresholds: &Th
     if let Some(name) = unpaired(required(&wanted.inputs), properties(&block.inputs), &block.inputs) {
         return Fit::TakesNo(name.to_owned());
     }
-    // Every block gives something: one that names no output says nothing about it.
+    // Every block has an output: a block that declares none has an unknown one.
     let says_outputs = properties(&block.outputs).next().is_some();
     if says_outputs
         && let Some(name) = unpaired(properties(&wanted.outputs), properties(&block.outputs), &block.outputs)
@@ -77,15 +77,14 @@ pub fn fit(wanted: &Card, block: &Card, similarity: Option<f32>, thresholds: &Th
     if likeness >= least { Fit::Fits(likeness) } else { Fit::Unlike(likeness) }
 }
 
-/// A function is code as Python is; a prompt is something else, since what it costs and how sure it is are others.
+/// Functions count as code, like Python. Prompts are a type of their own, because their cost and reliability differ.
 fn runs_as(wanted: &str, block: &str) -> bool {
     let is_prompt = |kind: &str| kind == "llm";
     wanted.is_empty() || is_prompt(wanted) == is_prompt(block)
 }
 
-/// Whether more of the names are on the other side than on their own. Embeddings cannot tell a way from its way back: a
-/// PDF from a text is as near to a text from a PDF as can be. An input that can be left out is not what something is
-/// made of.
+/// Whether more field names match crosswise than straight. Embeddings cannot tell a conversion from its inverse: PDF to
+/// text is as close as can be to text to PDF. Optional inputs do not count, because nothing is converted from them.
 fn is_backwards(wanted: &Card, block: &Card) -> bool {
     let is_in = |name: &str, schema: &Value| properties(schema).any(|(other, _)| other == name);
     let common = |a: &Value, b: &Value| properties(a).filter(|(name, _)| is_in(name, b)).count();
@@ -94,15 +93,15 @@ fn is_backwards(wanted: &Card, block: &Card) -> bool {
     made_of(&wanted.inputs, &block.outputs) + made_of(&block.inputs, &wanted.outputs) > straight
 }
 
-/// The fields of a schema that must be given.
+/// The required fields of a schema.
 fn required(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let names = schema.get("required").and_then(Value::as_list).unwrap_or_default();
     properties(schema)
         .filter(|(name, field)| names.iter().any(|one| one.as_str() == Some(name)) && field.get("default").is_none())
 }
 
-/// The first field of the one side for which the other has none of its kind, when each is paired with one of its own.
-/// Names may differ, since each side chose its own. A side that says nothing about its fields has them all.
+/// The first of `fields` without a partner of its type among `others`, if each field is paired with a different one.
+/// Names may differ, because each side chose its own. If `other` declares no fields, it is assumed to have all of them.
 fn unpaired<'a>(
     fields: impl Iterator<Item = (&'a str, &'a Value)>,
     others: impl Iterator<Item = (&'a str, &'a Value)>,
@@ -117,7 +116,7 @@ fn unpaired<'a>(
     lonely.map(|field| fields[field].0)
 }
 
-/// Finds a partner for a field, moving others to different ones where that makes room.
+/// Finds a partner for a field; reassigns other fields where that makes room.
 fn pair(
     field: usize,
     fields: &[(&str, &Value)],
@@ -142,7 +141,7 @@ fn pair(
     false
 }
 
-/// Whether there are values that both schemas allow, as far as their types and those of their items say.
+/// Whether some value satisfies both schemas, judged by their types and the types of their items.
 fn is_of_kind(a: &Value, b: &Value) -> bool {
     let (of_a, of_b) = (types(a), types(b));
     if of_a.is_empty() || of_b.is_empty() {
@@ -159,7 +158,7 @@ fn is_number(kind: &str) -> bool {
     matches!(kind, "number" | "integer")
 }
 
-/// The types that a schema names, but for null; none if it names none.
+/// The types that a schema declares, apart from null; empty if it declares none.
 fn types(schema: &Value) -> Vec<&str> {
     let named = schema.get("type");
     let all = match named.and_then(Value::as_list) {
@@ -218,7 +217,7 @@ mod tests {
 
     #[test]
     fn each_field_has_a_partner_of_its_own() {
-        // The first could take either, and must leave the second what it needs.
+        // The first field could take either partner, and must leave the second field the one that it needs.
         let wanted = card("", "{}", r#"{"any": {}, "count": {"type": "integer"}}"#);
         let gives = |outputs| decide(&wanted, &card("python", "{}", outputs));
         assert_eq!(gives(r#"{"total": {"type": "number"}, "name": {"type": "string"}}"#), Fit::Fits(0.9));

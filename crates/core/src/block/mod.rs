@@ -1,5 +1,5 @@
-//! A block as the registry sees it: what it is for, what it takes, what it gives, and the text by which it is found. How
-//! a block runs is in `plan`, how it is looked for in the store.
+//! A block as the registry sees it: its purpose, inputs and outputs, and the text that searches compare. How a block
+//! runs is defined in `plan`; the search itself is in the store.
 
 mod fit;
 mod words;
@@ -9,27 +9,27 @@ pub use words::words;
 
 use crate::value::{Map, Value};
 
-/// What a block says of itself, or what somebody who looks for one says of it.
+/// The description of a block, or of a block that is searched for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Card {
-    /// Its name in words.
+    /// The name in words.
     pub name: String,
-    /// What it does.
+    /// What the block does.
     pub description: String,
-    /// When to take it.
+    /// When to use the block.
     pub use_when: String,
-    /// Words that it is filed under.
+    /// Keywords.
     pub tags: Vec<String>,
-    /// `python`, `llm` or `function`; empty if any will do.
+    /// `python`, `llm` or `function`; empty in a request that accepts any.
     pub execution_type: String,
-    /// JSON Schema of what it takes; null if nothing is said about it.
+    /// JSON Schema of the inputs; null if unknown.
     pub inputs: Value,
-    /// JSON Schema of what it gives; null if nothing is said about it.
+    /// JSON Schema of the output; null if unknown.
     pub outputs: Value,
 }
 
 impl Card {
-    /// The card of a block's definition, or of a block as a plan asks for it (`suggested_id`).
+    /// The card of a block definition, or of a block that a plan requests (`suggested_id`).
     pub fn of(definition: &Value) -> Card {
         let text = |key: &str| definition.get(key).and_then(Value::as_str).unwrap_or_default().trim();
         let named = ["name", "suggested_id", "id"].into_iter().map(text).find(|name| !name.is_empty());
@@ -46,8 +46,7 @@ impl Card {
         }
     }
 
-    /// The text whose embedding stands for it. Blocks and what is looked for have the same form, so that two that mean the
-    /// same are near each other.
+    /// The text that is embedded. Blocks and requests have the same form, so that two with the same meaning are close.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (label, part) in [("", &self.name), ("", &self.description), ("Use when: ", &self.use_when)] {
@@ -66,19 +65,19 @@ impl Card {
         text
     }
 
-    /// The words that full text looks for: what it does and when, without the names of its fields, which differ between
-    /// blocks that do the same.
+    /// The text for full-text search: purpose and use, without the names of the fields, which differ between equivalent
+    /// blocks.
     pub fn words(&self) -> String {
         [&self.name, &self.description, &self.use_when, &self.tags.join(" ")].map(String::as_str).join(" ")
     }
 }
 
-/// An identifier as one would say it.
+/// An identifier as words.
 fn spoken(name: &str) -> String {
     name.replace(['_', '-'], " ")
 }
 
-/// The fields of an object's schema.
+/// The fields of an object schema.
 fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let all = schema.get("properties").and_then(Value::as_map);
     all.into_iter().flat_map(Map::iter).map(|(name, schema)| (&**name, schema))

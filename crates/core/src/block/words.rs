@@ -1,9 +1,9 @@
-//! The words of a text that say something.
+//! The significant words of a text.
 
-/// Words of a text that count, at most.
+/// Maximum number of distinct words taken from a text.
 const MOST: usize = 64;
 
-/// Words that say nothing about what a block does; full text would look through every block for them.
+/// Stop words: they say nothing about what a block does, and full-text search would scan every block for them.
 const EMPTY: [&str; 58] = [
     "a", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "do", "does", "each", "for", "from",
     "given", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "not", "of", "on", "one",
@@ -11,7 +11,7 @@ const EMPTY: [&str; 58] = [
     "use", "using", "want", "was", "we", "when", "which", "with", "you",
 ];
 
-/// The words of a text, each once.
+/// The significant words of a text, without duplicates.
 pub fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
@@ -26,7 +26,7 @@ pub fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The share of some words that are among others, however they end: `summarize` is there with `summary`.
+/// The share (0–1) of the words `of` that are in `among`. Endings are ignored: `summarize` matches `summary`.
 pub(super) fn share(of: &[String], among: &[String]) -> f32 {
     let there = of.iter().filter(|word| among.iter().any(|other| is_same(word, other))).count();
     there as f32 / of.len().max(1) as f32

@@ -1,4 +1,4 @@
-//! How JavaScript turns values into numbers, texts and truth, and compares them.
+//! JavaScript's conversions of values to numbers, texts and Booleans, and its comparisons.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::render::{js_json, js_number};
 use crate::value::Value;
 
-/// A value under way: as [`Value`], or one that it cannot hold.
+/// An intermediate value: a [`Value`], or a value that [`Value`] cannot represent.
 pub(super) enum Datum {
     Undefined,
-    /// A number, also one that is not finite.
+    /// A number, possibly not finite.
     Number(f64),
     Value(Value),
 }
@@ -19,7 +19,7 @@ impl Datum {
         Datum::Value(value)
     }
 
-    /// As an item of a list or a field of an object, where `undefined` and what JSON cannot write are `null`.
+    /// The value as an item of a list or a field of an object: `undefined` and non-finite numbers become `null`.
     pub(super) fn into_value(self) -> Value {
         match self {
             Datum::Undefined => Value::Null,
@@ -44,7 +44,7 @@ impl Datum {
         matches!(self, Datum::Value(Value::List(_) | Value::Map(_) | Value::Blob(_)))
     }
 
-    /// Whether `+` joins it as text.
+    /// Whether `+` concatenates it as text.
     pub(super) fn is_textual(&self) -> bool {
         self.is_object() || matches!(self, Datum::Value(Value::String(_)))
     }
@@ -57,7 +57,7 @@ impl Datum {
         }
     }
 
-    /// What `typeof` says.
+    /// The result of `typeof`.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Datum::Undefined => "undefined",
@@ -142,7 +142,7 @@ fn text_number(text: &str) -> f64 {
     match text.strip_prefix(['+', '-']).unwrap_or(text) {
         "Infinity" if text.starts_with('-') => f64::NEG_INFINITY,
         "Infinity" => f64::INFINITY,
-        // Rust reads names of special numbers that JavaScript does not know.
+        // Rust parses names of special numbers that JavaScript does not know.
         plain if plain.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-')) => {
             text.parse().unwrap_or(f64::NAN)
         }
@@ -150,7 +150,7 @@ fn text_number(text: &str) -> f64 {
     }
 }
 
-/// The 32 bits that bit operators see.
+/// The 32-bit integer that bit operators use.
 pub(super) fn to_int32(number: f64) -> i32 {
     if !number.is_finite() {
         return 0;
@@ -167,7 +167,7 @@ pub(super) fn power(base: f64, exponent: f64) -> f64 {
     base.powf(exponent)
 }
 
-/// `===`: objects are the same only if they are one.
+/// `===`: objects are equal only if they are identical.
 pub(super) fn strictly_equal(left: &Datum, right: &Datum) -> bool {
     if let (Some(left), Some(right)) = (left.number(), right.number()) {
         return left == right;

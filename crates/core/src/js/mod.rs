@@ -1,5 +1,5 @@
-//! JavaScript without an interpreter: paths, literals, templates, comparisons, logic and arithmetic, with the results
-//! that JavaScript gives. How values are converted is in `convert`.
+//! A native evaluator for a subset of JavaScript: paths, literals, templates, comparisons, logic and arithmetic, with
+//! JavaScript's results. Conversions are in `convert`.
 
 mod convert;
 
@@ -13,60 +13,60 @@ use crate::value::{Map, Number, Value};
 
 use convert::{Datum, compare, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
 
-/// An expression of the part of JavaScript that is evaluated here.
+/// An expression of the supported subset.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Js {
     /// A literal.
     Literal(Value),
     /// `undefined`.
     Undefined,
-    /// A number that is not finite: `NaN`, `Infinity`.
+    /// A non-finite number: `NaN`, `Infinity`.
     Special(f64),
-    /// A name.
+    /// A name in scope.
     Name(Arc<str>),
-    /// A text with values in it.
+    /// A template literal.
     Template(Vec<Js>),
-    /// A list; an item may be spread into it.
+    /// An array literal; items may be spread.
     List(Vec<Item>),
-    /// An object.
+    /// An object literal.
     Object(Vec<Property>),
-    /// A member: `a.b`, `a[b]`, and with the mark `a?.b`.
+    /// Member access: `a.b`, `a[b]`; the flag marks the optional form `a?.b`.
     Member(Box<Js>, Box<Js>, bool),
-    /// What a `?.` inside cuts short.
+    /// The boundary of the short circuit of a `?.` inside.
     Chain(Box<Js>),
-    /// An operator before a value.
+    /// A unary operator.
     Unary(Unary, Box<Js>),
-    /// An operator between two values.
+    /// A binary operator.
     Binary(Binary, Box<Js>, Box<Js>),
     /// `&&`, `||` or `??`.
     Logic(Logic, Box<Js>, Box<Js>),
     /// `a ? b : c`.
     Choice(Box<[Js; 3]>),
-    /// Markdown with values in it, as one text.
+    /// Markdown with values in it, rendered as one text.
     Markdown(Vec<Template>),
-    /// An expression of the source, for the message of what goes wrong in it.
+    /// An expression with its place in the source, for error messages.
     Placed(Box<Js>, Arc<Place>),
 }
 
-/// An item of a list.
+/// An item of an array literal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// One value.
+    /// A single value.
     One(Js),
-    /// All values of it.
+    /// All items of a value.
     Spread(Js),
 }
 
-/// A part of an object.
+/// A property of an object literal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Property {
     /// A key with its value.
     Pair(Js, Js),
-    /// All entries of another object.
+    /// All entries of another value.
     Spread(Js),
 }
 
-/// Operators before a value.
+/// Unary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Unary {
@@ -78,7 +78,7 @@ pub enum Unary {
     Void,
 }
 
-/// Operators between two values.
+/// Binary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Binary {
@@ -104,7 +104,7 @@ pub enum Binary {
     ShiftRightZero,
 }
 
-/// Operators that may not look at their right side.
+/// Operators that may skip their right side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Logic {
@@ -113,7 +113,7 @@ pub enum Logic {
     Nullish,
 }
 
-/// Where an expression stands.
+/// The place of an expression in the source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
     /// File, line and column: `main.mdx:3:7`.
@@ -122,18 +122,19 @@ pub struct Place {
     pub source: String,
 }
 
-/// Why there is no value.
+/// The reason why evaluation stopped without a value.
 enum Stop {
-    /// A `?.` has found nothing.
+    /// A `?.` found nothing.
     Short,
-    /// It failed.
+    /// Evaluation failed.
     Error(StepError),
 }
 
 type Evaluated = Result<Datum, Stop>;
 
 impl Js {
-    /// The value in `scope`; `None` is `undefined`. A number that is not finite is its text.
+    /// The value in `scope`; `None` is `undefined`. A non-finite number becomes its text. Fails with `FL1037` where
+    /// JavaScript throws an error.
     pub fn evaluate(&self, scope: &dyn Lookup) -> Result<Option<Value>, StepError> {
         Ok(match self.operand(scope)? {
             Datum::Undefined => None,
@@ -145,7 +146,7 @@ impl Js {
         })
     }
 
-    /// Whether the value counts as true.
+    /// Whether the value is truthy.
     pub fn is_true(&self, scope: &dyn Lookup) -> Result<bool, StepError> {
         self.operand(scope).map(|operand| operand.is_truthy())
     }
@@ -213,7 +214,7 @@ impl Js {
 }
 
 impl Place {
-    /// The error with the place and the expression in front, unless it says where it comes from already.
+    /// Adds the place and the expression to the front of the message, unless it already names an expression.
     pub fn blame(&self, mut error: StepError) -> StepError {
         if matches!(error.code, Code::ExpressionFailed | Code::ScriptLimit)
             && !error.message.contains("in the expression {")

@@ -1,4 +1,4 @@
-//! Values that JavaScript gives, by example.
+//! JavaScript results, by example.
 
 use super::*;
 use crate::json::parse_value;

@@ -1,4 +1,4 @@
-//! JSON: a parser that keeps positions and exact numbers, a compact writer, and the repair of nearly-JSON text.
+//! JSON: a parser that preserves positions and exact numbers, a compact writer, and the repair of almost-JSON text.
 
 mod parse;
 mod repair;
@@ -11,15 +11,15 @@ pub use repair::read_lenient;
 use crate::diagnostic::Span;
 use crate::value::{Map, Value};
 
-/// Deepest nesting that is read; deeper text is an error instead of a stack overflow.
+/// Maximum nesting depth. Deeper text is an error instead of a stack overflow.
 pub const MAX_DEPTH: usize = 128;
 
-/// Reads JSON text. Of a key that is given twice the last value stands, as in JavaScript.
+/// Parses JSON text. If a key is repeated, its last value wins, as in JavaScript.
 pub fn parse_value(text: &str) -> Result<Value, JsonError> {
     parse::run(text, &mut Values)
 }
 
-/// Writes a value as compact JSON, numbers with their own text.
+/// The value as compact JSON, with the source text of numbers.
 pub fn write(value: &Value) -> String {
     crate::render::json(value)
 }

@@ -1,39 +1,39 @@
-//! The parser itself: RFC 8259, with the byte span of every value.
+//! The JSON parser: RFC 8259, with the byte span of every value.
 
 use crate::diagnostic::Span;
 use crate::value::{Map, Number, Value};
 
 use super::MAX_DEPTH;
 
-/// Why text is not JSON, and where.
+/// A syntax error and its place.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct JsonError {
-    /// Where the trouble starts.
+    /// The place of the error.
     pub span: Span,
     /// What is wrong and what was expected.
     pub message: String,
-    /// Whether the text ended too early or is nested too deep (as opposed to a wrong character).
+    /// The kind of the error.
     pub kind: JsonErrorKind,
 }
 
-/// The kinds of trouble that have a diagnostic of their own.
+/// The kinds of errors; each has a diagnostic of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonErrorKind {
-    /// A character that cannot stand there.
+    /// An unexpected character.
     Syntax,
     /// The text ends in the middle of a value.
     Truncated,
-    /// More than [`MAX_DEPTH`] levels.
+    /// More than [`MAX_DEPTH`] levels of nesting.
     TooDeep,
 }
 
 /// A value of a definition file, with its place.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it stands.
+    /// The place in the file.
     pub span: Span,
-    /// What it is.
+    /// The value.
     pub kind: NodeKind,
 }
 
@@ -50,12 +50,12 @@ pub enum NodeKind {
     String(String),
     /// a list
     List(Vec<Node>),
-    /// an object: key, the key's place, value; in order, a repeated key replaced by its last value
+    /// an object as (key, span of the key, value), in order; a repeated key has only its last value
     Map(Vec<(String, Span, Node)>),
 }
 
 impl Node {
-    /// The value without places.
+    /// The value without spans.
     pub fn to_value(&self) -> Value {
         match &self.kind {
             NodeKind::Null => Value::Null,
@@ -89,7 +89,7 @@ impl Node {
         if let NodeKind::String(text) = &self.kind { Some(text) } else { None }
     }
 
-    /// What kind of value this is, in words for messages.
+    /// The kind of this value, in words for messages.
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {
             NodeKind::Null => "null",
@@ -102,16 +102,16 @@ impl Node {
     }
 }
 
-/// A key that an object of the definition gives twice.
+/// A repeated key of an object.
 #[derive(Clone, Debug)]
 pub struct Duplicate {
     /// The key.
     pub key: String,
-    /// Where it stands for the second time.
+    /// The place of the repetition.
     pub span: Span,
 }
 
-/// Reads a definition: the tree with places, and every repeated key.
+/// Parses a definition into a tree with spans, and lists every repeated key.
 pub fn parse_node(text: &str) -> Result<(Node, Vec<Duplicate>), JsonError> {
     let mut nodes = Nodes::default();
     let node = run(text, &mut nodes)?;
@@ -152,8 +152,8 @@ impl Build for Nodes {
     }
 }
 
-/// Reads an object literal as JavaScript writes it (bare keys, single quotes, trailing commas, comments) that starts at
-/// byte `start` of `text`; what follows it is not looked at.
+/// Parses the JavaScript object literal (bare keys, single quotes, trailing commas, comments) that starts at byte
+/// `start` of `text`. Text after it is ignored.
 pub fn parse_literal(text: &str, start: usize) -> Result<(Node, Vec<Duplicate>), JsonError> {
     let mut nodes = Nodes::default();
     let mut parser = Parser { text, at: start, build: &mut nodes, relaxed: true };
@@ -162,7 +162,7 @@ pub fn parse_literal(text: &str, start: usize) -> Result<(Node, Vec<Duplicate>),
     Ok((node, nodes.duplicates))
 }
 
-/// What the parser hands over for a value that has no parts.
+/// A value without children.
 pub(super) enum Scalar {
     Null,
     Bool(bool),
@@ -170,7 +170,7 @@ pub(super) enum Scalar {
     String(String),
 }
 
-/// Turns what the parser finds into a tree.
+/// Builds a tree from the values that the parser reports.
 pub(super) trait Build {
     type Out;
     fn scalar(&mut self, span: Span, scalar: Scalar) -> Self::Out;
@@ -196,7 +196,7 @@ struct Parser<'a, B> {
     text: &'a str,
     at: usize,
     build: &'a mut B,
-    /// Whether JavaScript's liberties are allowed.
+    /// Whether JavaScript's extensions of JSON are accepted.
     relaxed: bool,
 }
 
@@ -409,7 +409,7 @@ impl<B: Build> Parser<'_, B> {
         Ok(())
     }
 
-    /// A `\u` unit as a character; a surrogate without its partner becomes U+FFFD, since it is not text.
+    /// The character of a `\u` unit. A surrogate without its partner becomes U+FFFD, because it is not text.
     fn surrogate(&mut self, unit: u32) -> Result<char, JsonError> {
         if (0xd800..0xdc00).contains(&unit) && self.text[self.at..].starts_with("\\u") {
             let before = self.at;

@@ -1,12 +1,12 @@
-//! Reading text that is nearly JSON: replies of servers and models, and bodies with raw text pasted in.
+//! Lenient parsing of almost-JSON text: replies of servers and models, and bodies with raw text inserted.
 //!
-//! Source: docs/formats/flow.md, `safeJsonParse`. In order: strict JSON; a repair, if the text starts like an object or
-//! list; the first bracketed part of the text that can be read.
+//! The rules are those of `safeJsonParse` in docs/formats/flow.md, in this order: strict JSON; a repair if the text
+//! starts like an object or a list; the first bracketed part of the text that can be parsed.
 
 use crate::json::{MAX_DEPTH, parse_value};
 use crate::value::{Map, Number, Value};
 
-/// Reads `text` as leniently as AnythingLLM does; `None` if nothing JSON-like is in it.
+/// Parses `text` as leniently as AnythingLLM does; `None` if it contains nothing like JSON.
 pub fn read_lenient(text: &str) -> Option<Value> {
     if let Ok(value) = parse_value(text) {
         return Some(value);
@@ -15,10 +15,10 @@ pub fn read_lenient(text: &str) -> Option<Value> {
     repaired.or_else(|| extract(text))
 }
 
-/// Bytes looked at by [`extract`] for one opening bracket; bounds the work on text full of brackets.
+/// Number of opening brackets that [`extract`] tries; bounds the work on text full of brackets.
 const EXTRACT_STARTS: usize = 1000;
 
-/// The first part between matching brackets of one kind that reads as JSON, as it is or with its keys and quotes mended.
+/// The first part between matching brackets that parses as JSON, either unchanged or with its keys and quotes repaired.
 fn extract(text: &str) -> Option<Value> {
     let starts = text.char_indices().filter(|(_, c)| matches!(c, '{' | '['));
     let mut next = 0;
@@ -42,7 +42,7 @@ fn extract(text: &str) -> Option<Value> {
     None
 }
 
-/// Puts double quotes around bare keys and in place of single quotes.
+/// Quotes bare keys and replaces single quotes by double quotes.
 fn quote_keys(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
@@ -76,7 +76,7 @@ fn repair(text: &str) -> Option<Value> {
         if repairer.at >= text.len() {
             break;
         }
-        // Several values are a list only when each stands on its own line (newline-delimited JSON).
+        // Several values form a list only if each is on its own line (newline-delimited JSON).
         let comma = repairer.take(',');
         if !(between.contains('\n') || comma) {
             return None;
@@ -112,7 +112,7 @@ impl<'a> Repairer<'a> {
         found
     }
 
-    /// White space and comments.
+    /// Skips white space and comments.
     fn blank(&mut self) {
         loop {
             let rest = self.rest();
@@ -196,8 +196,8 @@ impl<'a> Repairer<'a> {
         }
     }
 
-    /// A string. A quote ends it only where a string can end: before `,`, `:`, a closing bracket, the next string or the
-    /// end, so that unescaped quotes inside survive.
+    /// Reads a string. A quote ends it only where a string can end: before `,`, `:`, a closing bracket, the next string
+    /// or the end of the text. Unescaped quotes inside a string therefore survive.
     fn string(&mut self, quote: char) -> String {
         self.take(quote);
         let mut out = String::new();
@@ -215,7 +215,7 @@ impl<'a> Repairer<'a> {
     }
 
     fn ends_string(&self) -> bool {
-        // Another quotation mark begins the next text, to which only a comma is missing.
+        // A quotation mark here starts the next string; only the comma is missing.
         let next = self.rest().trim_start().chars().next();
         next.is_none_or(|next| matches!(next, ',' | ':' | '}' | ']') || is_quote(next))
     }
@@ -248,12 +248,12 @@ impl<'a> Repairer<'a> {
         (length > 0).then_some(word)
     }
 
-    /// A literal, a number, or a bare word, which is read as text.
+    /// Reads a literal, a number or a bare word. A bare word becomes a string.
     fn word(&mut self) -> Option<Value> {
         let start = self.at;
         let word = self.bare(|c| !matches!(c, ',' | ':' | '{' | '}' | '[' | ']' | '"' | '\'' | '\n'))?;
         let word = word.find("//").into_iter().chain(word.find("/*")).min().map_or(word, |end| &word[..end]);
-        // A number ends at a blank; behind it only a comma is missing.
+        // A number ends at white space; only the comma after it is missing.
         let first = word.split_whitespace().next().unwrap_or_default();
         let word = if Number::parse(first).is_some() { first } else { word.trim_end() };
         if word.is_empty() {
@@ -269,12 +269,12 @@ impl<'a> Repairer<'a> {
     }
 }
 
-/// Whether a character is a quotation mark, as keyboards and word processors write them.
+/// Whether the character is a quotation mark of a keyboard or a word processor.
 fn is_quote(c: char) -> bool {
     matches!(c, '"' | '\'' | '`' | '\u{b4}' | '\u{2018}' | '\u{2019}' | '\u{201c}' | '\u{201d}')
 }
 
-/// Whether `c` may end what `quote` began. A plain mark ends with itself; the others with any of their kind.
+/// Whether `c` can close a string opened by `quote`. A plain mark is closed by itself; the others by any of their kind.
 fn closes(quote: char, c: char) -> bool {
     let is_double = |c| matches!(c, '"' | '\u{201c}' | '\u{201d}');
     match quote {

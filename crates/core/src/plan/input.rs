@@ -1,4 +1,4 @@
-//! What a definition can be given, and how that becomes variables.
+//! The inputs of a definition, and their conversion to variables.
 
 use std::sync::Arc;
 
@@ -9,43 +9,43 @@ use crate::value::{Blob, Map, Number, Value};
 /// How inputs become variables.
 #[derive(Clone, Debug)]
 pub enum Inputs {
-    /// Each input is a variable; defaults stand where none is given.
+    /// Each input is a variable; inputs that are not supplied take their defaults.
     Named {
         /// The declared inputs.
         declared: Vec<Input>,
-        /// Variables set before the first step, under the given inputs.
+        /// Variables set before the first step; supplied inputs override them.
         defaults: Map,
     },
-    /// Whatever is given is one variable.
+    /// The whole input value is one variable.
     Whole(Arc<str>),
 }
 
 /// A declared input.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Input {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is, for people and models.
+    /// A description for people and models.
     pub description: Option<String>,
-    /// The value when none is given.
+    /// The value if none is supplied.
     pub default: Option<Value>,
-    /// Whether a run without it is refused.
+    /// Whether a run without the input is rejected.
     pub required: bool,
-    /// What it can be.
+    /// The kind of value accepted.
     pub kind: InputKind,
 }
 
-/// What an input can be.
+/// The kind of value that an input accepts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum InputKind {
     /// Anything.
     #[default]
     Any,
-    /// Text; a file stands for what it holds.
+    /// Text; a file is replaced by its content.
     Text,
     /// A number, or text that is one.
     Number,
-    /// True or false, or text that says so.
+    /// A Boolean, or the text `true` or `false`.
     Boolean,
     /// A list.
     List,
@@ -56,7 +56,8 @@ pub enum InputKind {
 }
 
 impl Inputs {
-    /// Why a run with these inputs is refused; nothing if it is not.
+    /// The reason to reject a run with these inputs: a missing input (`FL1031`) or one of the wrong kind (`FL1038`).
+    /// `None` if the inputs are valid.
     pub fn refuse(&self, given: &Value) -> Option<StepError> {
         let Inputs::Named { declared, .. } = self else { return None };
         declared.iter().find_map(|input| {
@@ -77,7 +78,7 @@ impl Inputs {
 }
 
 impl InputKind {
-    /// What is wrong with a value; nothing if it fits.
+    /// The reason why a value is not accepted; `None` if it is.
     pub fn problem(&self, value: &Value) -> Option<String> {
         let must = |what: &str| Some(format!("must be {what}, not {}", value.kind()));
         match (self, value) {
@@ -104,7 +105,7 @@ impl InputKind {
         }
     }
 
-    /// The value as its variable has it.
+    /// The value in the form that its variable holds.
     pub fn read(&self, value: &Value) -> Value {
         match (self, value) {
             (InputKind::Text, Value::Number(_) | Value::Bool(_)) => crate::render::json(value).into(),
@@ -129,7 +130,7 @@ fn file_of(value: &Value) -> Option<Blob> {
     }
 }
 
-/// The text that a file holds.
+/// The text that a file contains; `None` if it is not base64 of UTF-8 text.
 fn decoded(blob: &Blob) -> Option<String> {
     let mut bytes = Vec::with_capacity(blob.data.len() / 4 * 3);
     let (mut bits, mut count) = (0u32, 0);

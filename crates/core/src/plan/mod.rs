@@ -1,8 +1,8 @@
-//! The plan: what every definition compiles to, and all that the interpreter knows.
+//! The plan: the compiled form of every definition, and all that the interpreter knows of it.
 //!
-//! A tree of steps. Composites schedule their children; leaves are effects. A format's quirks are data here (text
-//! rules, what an error does, where results go), never a question about the format at run time. What each kind of step
-//! holds is in `parts`.
+//! A plan is a tree of steps. Composites schedule their children; leaves perform effects. The peculiarities of a format
+//! are data here (text rules, error policies, write targets): the interpreter never asks which format a plan comes
+//! from. The data of each kind of step is in `parts`.
 
 mod input;
 mod parts;
@@ -24,7 +24,7 @@ use crate::vars::{Env, Vars};
 pub use input::*;
 pub use parts::*;
 
-/// The formats a plan can come from. Only `formats` and reports look at this.
+/// The formats that a plan can come from. Only `formats` and reports read this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -47,7 +47,7 @@ impl Format {
     pub const ALL: [Format; 6] =
         [Format::Markdown, Format::Flow, Format::Pipeline, Format::Graph, Format::Steps, Format::Agent];
 
-    /// Its name.
+    /// The name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Format::Markdown => "markdown",
@@ -59,39 +59,40 @@ impl Format {
         }
     }
 
-    /// The format called `name`.
+    /// The format with this name.
     pub fn parse(name: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 }
 
-/// A definition, ready to run.
+/// A compiled definition, ready to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where it came from.
+    /// The format of the definition.
     pub format: Format,
-    /// The id that the definition gives itself.
+    /// The id that the definition declares.
     pub id: Option<String>,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is for.
+    /// What the workflow is for.
     pub description: String,
-    /// What it can be given.
+    /// The declared inputs.
     pub inputs: Inputs,
-    /// How values become text.
+    /// The rules for putting values into text.
     pub text: TextRules,
-    /// Bounds that the definition itself sets below the configured ones.
+    /// Limits that the definition sets; they apply where they are stricter than the configured ones.
     pub limits: Limits,
-    /// Functions that it calls by name, for checks before the run; each with the place of its first call.
+    /// Functions called by name, for checks before the run, each with the place of its first call.
     pub functions: Vec<(Arc<str>, Span)>,
-    /// The conversation that starts with the input `messages`, a list of `{role, content}`, or `message`, a text.
+    /// The name of the conversation that the run continues. It starts with the input `messages`, a list of `{role,
+    /// content}`, or `message`, a string.
     pub thread: Option<Arc<str>>,
-    /// Its steps.
+    /// The root step.
     pub root: Step,
 }
 
 impl Plan {
-    /// What a run starts with: its variables, and the conversation that it goes on with.
+    /// The environment at the start of a run: its variables, and the conversation that it continues.
     pub fn start(&self, inputs: &Value) -> Env {
         let mut env = Env::of(self.initial(inputs));
         if let Some(thread) = &self.thread {
@@ -104,7 +105,7 @@ impl Plan {
         env
     }
 
-    /// The variables before the first step.
+    /// The variables at the start of a run.
     pub fn initial(&self, inputs: &Value) -> Vars {
         let mut vars = Vars::default();
         match &self.inputs {
@@ -124,26 +125,26 @@ impl Plan {
     }
 }
 
-/// One step.
+/// A step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its segment of the path.
+    /// The step's segment of the path.
     pub key: Key,
-    /// What people call it.
+    /// The name that people see.
     pub title: String,
-    /// Where it stands in the source.
+    /// The place in the source.
     pub span: Span,
-    /// Runs only if this holds; otherwise it is skipped.
+    /// The step runs only if this is true; otherwise it is skipped.
     pub condition: Option<Expr>,
-    /// What happens on time-outs and errors.
+    /// What happens on timeouts and errors.
     pub policy: Policy,
-    /// Where its output goes.
+    /// The variables that receive the output.
     pub writes: Vec<Write>,
-    /// What the agent on whose behalf the run goes must be granted for this step.
+    /// The capability that the run's agent must hold for this step.
     pub capability: Option<Arc<str>>,
-    /// Scripts that are evaluated before its condition and its request.
+    /// Scripts to evaluate before the step's condition and request.
     pub scripts: Vec<Arc<Script>>,
-    /// What it does.
+    /// What the step does.
     pub kind: Kind,
 }
 
@@ -171,112 +172,112 @@ impl Step {
     }
 }
 
-/// What a step does with trouble.
+/// How a step handles timeouts and failures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
-    /// Bound on one attempt, in milliseconds.
+    /// Time limit of one attempt, in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// Whether and how to try again.
+    /// Whether and how failed attempts are retried.
     pub retry: Option<RetryRule>,
     /// Whether a failure ends the run.
     pub on_error: OnError,
-    /// Put before the message of an error of this step.
+    /// Text in front of the message of every error of this step.
     pub error_prefix: Option<&'static str>,
 }
 
-/// How failed attempts are repeated.
+/// How failed attempts are retried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryRule {
-    /// Attempts after the first.
+    /// Retries after the first attempt.
     pub max: u32,
-    /// Wait before the first of them, in milliseconds; doubled each time, with jitter of up to half of it.
+    /// Delay before the first retry, in milliseconds. It doubles with each retry; jitter subtracts up to half of it.
     pub base_ms: u64,
-    /// Longest wait.
+    /// Longest delay, in milliseconds.
     pub cap_ms: u64,
 }
 
-/// What a step's failure does to the run.
+/// The effect of a step's failure on the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Ends it.
+    /// The run ends.
     #[default]
     Fail,
-    /// The step has no output, its writes do not happen, and the run goes on.
+    /// The run continues; the step has no output and its writes do not happen.
     Continue,
 }
 
-/// A place that takes a step's output.
+/// A variable that receives a step's output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// The variable: the first of these names that is not empty. If all are, nothing is written.
+    /// Candidate names: the variable is the first one that is not empty. If all are empty, nothing is written.
     pub names: Vec<Template>,
-    /// How the output joins what is there.
+    /// How the output is combined with the present value.
     pub merge: Merge,
 }
 
 impl Write {
-    /// Replaces the variable `name`.
+    /// A write that replaces the variable `name`.
     pub fn to(name: &str) -> Write {
         Write { names: vec![Template::literal(name)], merge: Merge::Replace }
     }
 }
 
-/// How an output joins the value of a variable.
+/// How an output is combined with the value of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
-    /// Takes its place.
+    /// The output replaces the value.
     Replace,
-    /// Becomes the last item of a list.
+    /// The output is appended to a list.
     Append,
 }
 
-/// What a step does.
+/// The kind of a step, with its data.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// Its steps one after another; the output is the last one's.
+    /// Steps run one after another; the output is that of the last step.
     Sequence(Vec<Step>),
-    /// Its steps at the same time, each seeing the variables as they were before; their writes happen in the order of
-    /// the list, after all have finished. The output is the list of outputs (null for skipped and failed ones).
+    /// Steps run at the same time. Each sees the variables as they were at the start; their writes happen in list order
+    /// after all have finished. The output is the list of their outputs (null for skipped and failed steps).
     Parallel(Vec<Step>),
-    /// Each node once, as soon as what it needs is finished. The output is an object by node key.
+    /// Each node runs once, as soon as its dependencies have finished. The output is an object by node key.
     Dag(Dag),
-    /// One token walks along edges; cycles are allowed. The output is the last node's.
+    /// One token moves along edges; cycles are allowed. The output is that of the last node.
     Machine(Machine),
-    /// A body repeated.
+    /// A body that is repeated.
     Loop(Loop),
-    /// The first arm whose condition holds.
+    /// The first arm whose condition is true.
     Branch {
-        /// Conditions with steps, tried in order.
+        /// Conditions and steps, tried in order.
         arms: Vec<(Expr, Step)>,
-        /// Runs if none holds.
+        /// Runs if no condition is true.
         otherwise: Option<Box<Step>>,
     },
-    /// Its step, and then the run ends with that output.
+    /// Runs its step, then ends the run with that output.
     Return(Box<Step>),
-    /// Another definition's plan, with variables of its own. The output is its result.
+    /// The plan of another definition, with variables of its own. The output is its result.
     Subflow(Subflow),
     /// Steps with variables of their own.
     Scoped(Scoped),
-    /// A model with tools: asks, calls what the model wants, and asks again.
+    /// A model with tools: calls the model, runs the tools that it requests, and calls it again.
     Agent(Agent),
-    /// One answer of a model with tools.
+    /// A single answer of a model with tools.
     Turn(Turn),
-    /// Calls the tools that the last answer wants.
+    /// Runs the tools that the last answer requests.
     Tools(Tools),
-    /// Adds to a conversation; no effect.
+    /// Appends a message to a conversation; no effect.
     Say(Say),
     /// Sets variables; no effect.
     Assign(Vec<Assignment>),
-    /// Fails.
+    /// Fails with an error.
     Fail {
-        /// The error's code.
+        /// The code of the error.
         code: Code,
-        /// Its message.
+        /// The message of the error.
         message: String,
     },
-    /// Asks a model.
+    /// Calls a model.
     Generate(Generate),
-    /// Sends an HTTP request; the output is the reply's JSON or text.
+    /// Sends an HTTP request; the output is the body of the reply, as JSON or text.
     Http(HttpSpec),
     /// Reads a web page.
     Scrape(Scrape),
@@ -284,24 +285,24 @@ pub enum Kind {
     Call(Call),
     /// Runs a block.
     Block(Block),
-    /// Reads or writes the owner's memory.
+    /// Reads or writes the user's memory.
     Memory(MemoryStep),
-    /// Asks a person and waits.
+    /// Asks a person and waits for the answer.
     Ask {
         /// The question.
         question: Template,
         /// JSON Schema of the answer.
         schema: Option<Value>,
     },
-    /// Waits.
+    /// Waits for a fixed time.
     Wait {
-        /// How long.
+        /// The duration, in milliseconds.
         duration_ms: u64,
     },
 }
 
 impl Kind {
-    /// The steps directly below.
+    /// The child steps.
     pub fn children(&self) -> Vec<&Step> {
         match self {
             Kind::Sequence(steps) | Kind::Parallel(steps) => steps.iter().collect(),
@@ -329,7 +330,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is one effect (or a failure): everything else schedules steps, or changes only variables.
+    /// Whether the step is a single effect or a failure. All other kinds schedule steps or change only variables.
     pub fn is_leaf(&self) -> bool {
         matches!(
             self,
@@ -345,7 +346,7 @@ impl Kind {
         )
     }
 
-    /// Its name in keys, events and reports.
+    /// The name in keys, events and reports.
     pub fn name(&self) -> &'static str {
         match self {
             Kind::Sequence(_) => "sequence",

@@ -1,4 +1,4 @@
-//! What the kinds of steps hold.
+//! The data of each kind of step.
 
 use std::sync::Arc;
 
@@ -10,36 +10,36 @@ use crate::request::{Capture, GenerateOptions, Role, ToolDeclaration};
 use crate::template::{Data, Template};
 use crate::value::Value;
 
-/// Nodes that wait for each other.
+/// Nodes with dependencies between them.
 #[derive(Clone, Debug)]
 pub struct Dag {
     /// The nodes.
     pub nodes: Vec<DagNode>,
-    /// Whether the step fails, once everything that can run has run, if a node did.
+    /// Whether the step fails if a node failed, once every node that can run has run.
     pub fails: bool,
 }
 
 /// A node of a [`Dag`].
 #[derive(Clone, Debug)]
 pub struct DagNode {
-    /// What it does.
+    /// The step of the node.
     pub step: Step,
-    /// Indexes of the nodes that must be finished first. A node whose needs failed is skipped.
+    /// Indexes of the nodes that must finish first. A node with a failed dependency is skipped.
     pub needs: Vec<usize>,
 }
 
 /// Nodes and the edges between them.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The nodes; edges name them by index.
+    /// The nodes; edges refer to them by index.
     pub nodes: Vec<Step>,
-    /// Where the token starts.
+    /// The node where the token starts.
     pub entry: usize,
-    /// Edges in order of preference: the first one from the current node whose condition holds is taken.
+    /// Edges in order of preference: the token takes the first edge from the current node whose condition is true.
     pub edges: Vec<Edge>,
-    /// Nodes run at most; reaching it is an error.
+    /// Maximum number of node visits; reaching it is an error.
     pub max_visits: u64,
-    /// Nodes whose end starts the count of visits again (a person has spoken).
+    /// Nodes that reset the visit count when they finish, because a person has replied.
     pub resets: Vec<usize>,
 }
 
@@ -48,75 +48,78 @@ pub struct Machine {
 pub struct Edge {
     /// The node it leaves.
     pub from: usize,
-    /// The node it enters; `None` is the end.
+    /// The node it enters; `None` ends the machine.
     pub to: Option<usize>,
-    /// Whether it may be taken; evaluated with the node's output. `None` always holds.
+    /// Whether the edge may be taken, evaluated with the output of the node. `None` is always true.
     pub condition: Option<Expr>,
 }
 
 /// A loop.
 #[derive(Clone, Debug)]
 pub struct Loop {
-    /// What is repeated.
+    /// The repeated step.
     pub body: Box<Step>,
-    /// Ends the loop; evaluated with the last output.
+    /// Ends the loop when true; evaluated with the last output.
     pub until: Option<Expr>,
-    /// Whether `until` is looked at before an iteration (then zero are possible) or after it.
+    /// Whether `until` is tested before an iteration (zero iterations are possible) or after it.
     pub test: LoopTest,
-    /// Iterations at most.
+    /// Maximum number of iterations.
     pub max: u64,
     /// Whether reaching `max` is an error.
     pub exhausted: Exhausted,
-    /// Name under which the body sees the number of the iteration, from 0.
+    /// Name of the variable that holds the iteration number in the body, from 0.
     pub counter: Option<Arc<str>>,
-    /// What `until` and the body see of the iterations.
+    /// The helper object that `until` and the body see.
     pub helper: Option<Helper>,
     /// Scripts in `until`.
     pub scripts: Vec<Arc<Script>>,
-    /// What the loop's output is.
+    /// The output of the loop.
     pub output: LoopOutput,
 }
 
-/// An object `{index, self, last}` about a loop's iterations: this one's number, all of them, and the one before.
+/// An object `{index, self, last}` about the iterations of a loop: the number of this one, all of them, and the
+/// previous one.
 ///
-/// `self` has the finished iterations while `until` is evaluated, and this one too, as far as it has come, in the body.
+/// While `until` is evaluated, `self` holds the finished iterations; in the body it also holds the progress of the
+/// current one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Helper {
-    /// The names it goes by.
+    /// The names of the helper object.
     pub names: Vec<Arc<str>>,
-    /// Whether `self` is read at all; an object without it is made in no time, however many iterations there are.
+    /// Whether `self` is read at all. Without it, the cost of building the object does not depend on the number of
+    /// iterations.
     pub history: bool,
 }
 
 /// Steps with variables of their own.
 #[derive(Clone, Debug)]
 pub struct Scoped {
-    /// The steps, one after another.
+    /// The steps, run one after another.
     pub body: Vec<Step>,
-    /// The variables they start with, evaluated outside.
+    /// The initial variables, evaluated in the outer scope.
     pub provide: Vec<(Arc<str>, Expr)>,
-    /// Names of the place outside that they see: helpers.
+    /// Names of the outer scope that the steps see: helpers.
     pub sees: Vec<Arc<str>>,
-    /// Variables that make up the output, an object; those that are not set are left out.
+    /// Variables that make up the output, an object; variables that are not set are left out.
     pub gives: Vec<Arc<str>>,
-    /// The helper whose `self` and `last` follow the steps.
+    /// The helper whose `self` and `last` reflect the progress of the steps.
     pub helper: Option<Helper>,
 }
 
-/// Adds to a conversation and to the text that the run writes.
+/// Appends a message to a conversation and to the transcript of the run.
 #[derive(Clone, Debug)]
 pub struct Say {
-    /// The conversation.
+    /// The conversation; `None` for the transcript only.
     pub thread: Option<Arc<str>>,
-    /// Who speaks.
+    /// The role of the message.
     pub role: Role,
-    /// What is said.
+    /// The content of the message.
     pub content: Content,
-    /// Whether it is part of the run's text.
+    /// Whether the message is part of the transcript.
     pub written: bool,
 }
 
-/// When a loop's end is tested.
+/// When the end condition of a loop is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopTest {
     /// Before each iteration.
@@ -125,117 +128,117 @@ pub enum LoopTest {
     After,
 }
 
-/// What reaching a loop's bound means.
+/// The meaning of reaching the iteration limit of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhausted {
-    /// The loop is done.
+    /// The loop succeeds.
     Succeed,
-    /// The loop failed.
+    /// The loop fails.
     Fail,
 }
 
-/// What a loop gives.
+/// The output of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopOutput {
-    /// The last iteration's output.
+    /// The output of the last iteration.
     Last,
     /// The list of all outputs.
     All,
 }
 
-/// Another definition inside this one.
+/// Another definition inside a plan.
 #[derive(Clone, Debug)]
 pub struct Subflow {
     /// Its plan.
     pub plan: Arc<Plan>,
-    /// What it is given.
+    /// The inputs.
     pub inputs: Data,
 }
 
-/// A variable to set.
+/// A variable assignment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
     /// The variable.
     pub name: Template,
-    /// Its value.
+    /// The value.
     pub value: Data,
-    /// Whether only a missing or falsy variable is set.
+    /// Whether the variable is set only if it is missing or falsy.
     pub only_if_falsy: bool,
 }
 
 /// A model call.
 #[derive(Clone, Debug)]
 pub struct Generate {
-    /// The model as the definition names it.
+    /// The model as the definition names it; `None` for the default model.
     pub model: Option<Template>,
-    /// Instructions, in front of everything and no part of the conversation.
+    /// Instructions; they precede everything else and are not part of the conversation.
     pub system: Option<Data>,
-    /// The conversation so far; the new messages and the answer are added to it.
+    /// The conversation so far; the new messages and the answer are appended to it.
     pub thread: Option<Arc<str>>,
     /// New messages.
     pub messages: Vec<(Role, Data)>,
-    /// JSON Schema of the answer.
+    /// JSON Schema that the answer must match.
     pub schema: Option<Value>,
     /// Sampling options.
     pub options: GenerateOptions,
-    /// Options that are computed: an object whose fields take the place of those above.
+    /// Computed options: an object whose fields override those above.
     pub computed: Option<Expr>,
 }
 
 /// A model call with tools.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    /// The call.
+    /// The model call.
     pub generate: Generate,
-    /// Tools it may use, with what each one does.
+    /// The available tools, each with its effect.
     pub tools: Vec<AgentTool>,
-    /// After how many calls the model must answer.
+    /// The limit of tool calls, after which the model must answer.
     pub limit: CallLimit,
-    /// Whether its first answer must call a tool.
+    /// Whether the first answer must call a tool.
     pub must_call: bool,
 }
 
 /// How often an agent may call tools before it must answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallLimit {
-    /// Answers that call tools, each of them as many as it wants.
+    /// Number of answers with tool calls; each may contain any number of calls.
     Rounds(u32),
-    /// Calls.
+    /// Number of calls.
     Calls(u32),
 }
 
 /// A tool of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentTool {
-    /// As the model sees it.
+    /// The tool as the model sees it.
     pub declaration: ToolDeclaration,
-    /// What a call does.
+    /// The effect of a call.
     pub effect: ToolEffect,
-    /// Whether a person must agree to each call.
+    /// Whether a person must approve each call.
     pub needs_approval: bool,
 }
 
-/// What a tool call does.
+/// The effect of a tool call.
 #[derive(Clone, Debug)]
 pub enum ToolEffect {
     /// Calls a function.
     Function(Arc<str>),
-    /// Runs the workflow with this id, which the function `flow::ID` does. Its output is `{text, is_final}`: what the
-    /// model is told, and whether that is the agent's answer already.
+    /// Runs the workflow with this id through the function `flow::ID`. The output is `{text, is_final}`: the text for
+    /// the model, and whether that text already is the agent's answer.
     Flow(Arc<str>),
-    /// Sends a request; its templates see the arguments as `arguments` and the run's owner as `owner`.
+    /// Sends a request; its templates see the arguments as `arguments` and the run's user as `owner`.
     Http(Box<HttpSpec>),
-    /// Whoever runs the workflow does it: the run waits for the result.
+    /// The client of the run executes the tool: the run waits for the result.
     Client,
 }
 
-/// The function that runs the workflow with this id.
+/// The id of the function that runs the workflow with this id.
 pub fn flow_function(id: &str) -> String {
     format!("flow::{id}")
 }
 
 impl ToolEffect {
-    /// The function that is called, if that is what it does.
+    /// The id of the function that the effect calls, if it calls one.
     pub fn function(&self) -> Option<Arc<str>> {
         match self {
             ToolEffect::Function(function) => Some(function.clone()),
@@ -245,88 +248,89 @@ impl ToolEffect {
     }
 }
 
-/// One answer of a model with tools, in a conversation that other steps go on with.
+/// One answer of a model with tools, in a conversation that other steps continue.
 ///
-/// The output is `{agent, text, tool_calls, next}`: who spoke, what it said, what it wants called (the routing tools left out), and where
-/// it wants to go. Only what it said and wants called is added to the conversation.
+/// The output is `{agent, text, tool_calls, next}`: the name of the turn, the text, the requested tool calls (without
+/// the routing tools), and the chosen destination. Only the text and the tool calls are added to the conversation.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Who speaks.
+    /// The name of the speaker.
     pub name: Arc<str>,
-    /// The call.
+    /// The model call.
     pub generate: Generate,
-    /// Tools it is offered; a [`Kind::Tools`] step calls them.
+    /// The available tools; a [`Kind::Tools`] step runs them.
     pub tools: Vec<AgentTool>,
-    /// Where it can go.
+    /// The possible destinations.
     pub router: Option<Router>,
-    /// Why nothing runs the tools that it wants called, if that is so; it is told instead of their results.
+    /// The reason why the requested tools are not run, if nothing runs them; the model receives it in place of their
+    /// results.
     pub unanswered: Option<Arc<str>>,
 }
 
-/// The tools by which a model says where to go.
+/// The tools by which a model chooses its destination.
 #[derive(Clone, Debug)]
 pub struct Router {
     /// The tools as the model sees them: `router` and, where a conversation can be ended, `end`.
     pub tools: Vec<ToolDeclaration>,
-    /// Where it can go; a name that differs only in case counts.
+    /// The possible destinations, compared without regard to case.
     pub destinations: Vec<Arc<str>>,
-    /// Times it is told that there is no such place, before its choice counts as none.
+    /// How often the model is told that a destination does not exist before its choice is ignored.
     pub retries: u32,
 }
 
-/// Calls the tools that the last answer of a conversation wants, at the same time; the results are added in the order
-/// of the calls. The output is `{tool, results}`: the last call's tool, and every call with its result.
+/// Runs the tools that the last answer of a conversation requests, at the same time; the results are appended in the
+/// order of the calls. The output is `{tool, results}`: the tool of the last call, and every call with its result.
 #[derive(Clone, Debug)]
 pub struct Tools {
     /// The conversation.
     pub thread: Arc<str>,
-    /// Everything that may be called, by whoever was offered it.
+    /// All tools that may be called, whichever turn they were available to.
     pub tools: Vec<AgentTool>,
 }
 
-/// A block: code or a prompt, with inputs and an output that are held to schemas.
+/// A block: code or a prompt, with inputs and an output that are validated against schemas.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Its id in reports.
+    /// The id in reports.
     pub id: Arc<str>,
     /// What runs.
     pub code: BlockCode,
-    /// Its inputs: an object.
+    /// The inputs: an object.
     pub inputs: Data,
-    /// JSON Schema of the inputs, to which they are brought as far as possible.
+    /// JSON Schema of the inputs; inputs are coerced to it where possible.
     pub input_schema: Option<Value>,
     /// JSON Schema of the output.
     pub output_schema: Option<Value>,
-    /// A field that means failure when the output has it, whatever it holds.
+    /// A field whose presence in the output means failure, whatever its value.
     pub failure: Option<Arc<str>>,
 }
 
-/// What a block runs.
+/// The code of a block.
 #[derive(Clone, Debug)]
 pub enum BlockCode {
     /// Python, in the sandbox.
     Python {
-        /// Source with `execute(inputs, context)`.
+        /// Source that defines `execute(inputs, context)`.
         source: Arc<str>,
-        /// Whether it may be run again after a crash.
+        /// Whether it may run again after a crash.
         effect: EffectClass,
     },
     /// A model call whose templates see the inputs as `inputs`.
     Prompt(Box<Generate>),
-    /// A function, which gets the inputs as its arguments.
+    /// A function that receives the inputs as its arguments.
     Function(Arc<str>),
 }
 
-/// A page to read.
+/// A web page to read.
 #[derive(Clone, Debug)]
 pub struct Scrape {
     /// The address.
     pub url: Template,
-    /// What is brought back.
+    /// What the scraper returns.
     pub capture: Capture,
-    /// CSS selector applied to the HTML; one hit gives its inner HTML, several are joined by line breaks.
+    /// CSS selector applied to the HTML. One match yields its inner HTML; several are joined by line breaks.
     pub selector: Option<Template>,
-    /// Whether text that does not fit the model's window is summarised.
+    /// Whether text that exceeds the model's context window is summarised.
     pub summarize: bool,
 }
 
@@ -337,40 +341,40 @@ pub struct Call {
     pub function: Arc<str>,
     /// The prompt.
     pub prompt: Template,
-    /// Entries added to the variables in the payload; `(name, variable)`, left out if the variable does not exist.
+    /// Entries added to the variables in the payload, as `(name, variable)`; left out if the variable does not exist.
     pub extra: Vec<(Arc<str>, Arc<str>)>,
-    /// The whole payload, where the variables and the prompt are no part of it.
+    /// The whole payload, where it does not contain the variables and the prompt.
     pub arguments: Option<Vec<(Arc<str>, Expr)>>,
 }
 
-/// A step on the owner's memory; the arguments are read as those of a built-in function.
+/// A memory operation on behalf of the user; the arguments are read like those of a built-in function.
 #[derive(Clone, Debug)]
 pub struct MemoryStep {
-    /// Read or write.
+    /// The operation.
     pub operation: MemoryOperation,
     /// The prompt that may hold the arguments.
     pub prompt: Template,
 }
 
-/// What is done with the memory.
+/// A memory operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryOperation {
-    /// Gives the value of `key`.
+    /// Returns the value of `key`.
     Get,
     /// Sets `key` to `value`.
     Set,
-    /// Gives everything, as an object.
+    /// Returns all entries as an object.
     All,
-    /// Gives the owner's profile, as an object.
+    /// Returns the user's profile as an object.
     Profile,
 }
 
-/// What may happen to an effect that a crash caught in flight.
+/// What happens to an effect that was in flight during a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
-    /// It is sent again under the same idempotency key.
+    /// The effect is repeated under the same idempotency key.
     AtLeastOnce,
-    /// It is never sent again by itself; the run becomes `uncertain`.
+    /// The effect is never repeated automatically; the run becomes `uncertain`.
     AtMostOnce,
 }

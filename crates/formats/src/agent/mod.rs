@@ -1,8 +1,8 @@
-//! `agent`: the agent around flows (docs/formats/agent.md): a model in a conversation, whose tools are workflows,
-//! functions, and the tools of MCP servers.
+//! `agent`: an agent around flows (docs/formats/agent.md): a model in a conversation whose tools are workflows,
+//! functions and MCP tools.
 //!
-//! A JSON object with `systemPrompt`. Which workflows there are is no part of it: the program says so in
-//! [`Sources::flows`], and again before each run.
+//! A JSON object with `systemPrompt`. The available workflows are not part of it: the program supplies them in
+//! [`Sources::flows`], again before each run.
 
 mod present;
 mod tools;
@@ -23,7 +23,7 @@ use tools::Tools;
 
 pub use present::present;
 
-/// The keys there are, with those that records of agents have in graphs.
+/// The supported keys, including those of agent records in graphs.
 const KEYS: [&str; 14] = [
     "systemPrompt",
     "tools",
@@ -41,29 +41,29 @@ const KEYS: [&str; 14] = [
     "llm_model_id",
 ];
 
-/// Calls of tools in one turn, where the definition does not say.
+/// Maximum number of tool calls per turn, unless the definition sets it.
 pub const CALLS: u32 = 10;
 
-/// Instructions of an agent that has none of its own.
+/// Instructions of an agent that declares none.
 pub const PROMPT: &str = "You are a helpful assistant. Use the tools you have where they help with what the user wants, \
                           and answer in the user's language.";
 
-/// The definition of an agent that has nothing of its own: every workflow is its tool.
+/// The definition of the default agent: every workflow is its tool.
 pub const USUAL: &str = "{}";
 
-/// The conversation.
+/// The name of the conversation.
 const THREAD: &str = "messages";
 
-/// How values become text: only requests of tools have references.
+/// The text rules of an agent; only requests of tools contain references.
 const RULES: TextRules =
     TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Json, keeps_type: true };
 
-/// A workflow that agents may use as a tool.
+/// A workflow that is available to agents as a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfferedFlow {
-    /// Its id.
+    /// The id of the workflow.
     pub id: String,
-    /// As a model sees it.
+    /// The declaration for models.
     pub declaration: ToolDeclaration,
 }
 

@@ -1,5 +1,5 @@
-//! The tools of an agent: workflows by the names that they go by, functions, tools of MCP servers, and records of tools as
-//! graphs have them.
+//! The tools of an agent: workflows (by any of their names), functions, MCP tools, and tool records in the form of
+//! graphs.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::reader::beside_file;
 use crate::servers::tool_name;
 use crate::{Problems, Sources};
 
-/// What AnythingLLM puts before the names of flows in its lists of tools.
+/// The prefix of flow names in AnythingLLM's lists of tools.
 const PLUGIN: &str = "@@";
 
 /// Collects the tools of an agent.
@@ -23,7 +23,7 @@ pub(super) struct Tools<'a> {
     pub(super) tools: Vec<AgentTool>,
     /// Functions that are called, each with the place where it is named.
     pub(super) functions: Vec<(Arc<str>, Span)>,
-    /// Files of tools that are named and not there.
+    /// Missing tool files.
     pub(super) missing: Vec<String>,
     pub(super) problems: &'a mut Problems,
     file: &'a str,
@@ -35,14 +35,14 @@ impl<'a> Tools<'a> {
         Tools { tools: Vec::new(), functions: Vec::new(), missing: Vec::new(), problems, file, sources }
     }
 
-    /// Adds every workflow that there is.
+    /// Adds all available workflows.
     pub(super) fn every_flow(&mut self, span: Span) {
         for flow in self.sources.flows.iter().flatten() {
             self.flow(flow, span);
         }
     }
 
-    /// Adds what an item of the list names.
+    /// Adds the tool that an item of the list names.
     pub(super) fn add(&mut self, item: &Node) {
         let span = item.span;
         let Some(name) = item.as_str() else { return self.record(&item.to_value(), span) };
@@ -63,7 +63,7 @@ impl<'a> Tools<'a> {
         }
     }
 
-    /// A workflow by its id, the name of its tool, or as AnythingLLM names it: `@@flow_ID`, `flow_ID`.
+    /// Finds a workflow by its id, its tool name, or one of AnythingLLM's names: `@@flow_ID`, `flow_ID`.
     fn find(&self, name: &str) -> Option<&'a OfferedFlow> {
         let flows = self.sources.flows.as_deref().unwrap_or_default();
         let plain = name.strip_prefix(PLUGIN).unwrap_or(name);
@@ -73,7 +73,7 @@ impl<'a> Tools<'a> {
             .or_else(|| flows.iter().find(|flow| flow.declaration.name == plain))
     }
 
-    /// A name that is no tool. Without knowing which workflows there are, nothing can be said against it.
+    /// Reports an unknown name. If the available workflows are not known, there is nothing to report.
     fn absent(&mut self, name: &str, record: String, span: Span) {
         if !name.starts_with(PLUGIN) {
             self.missing.push(record);
@@ -84,7 +84,7 @@ impl<'a> Tools<'a> {
             Some(match near {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!(
-                    "a workflow may have errors, or be switched off; the record of a tool stands in {TOOLS}{name}.json"
+                    "the workflow may have errors or be switched off; a tool record belongs in {TOOLS}{name}.json"
                 ),
             });
     }
@@ -94,7 +94,7 @@ impl<'a> Tools<'a> {
         self.push(AgentTool { declaration: flow.declaration.clone(), effect, needs_approval: false }, span);
     }
 
-    /// Every tool of a server; before it was asked, only that it is to be asked.
+    /// Adds all tools of a server. If it has not been queried yet, only notes that it must be.
     fn server(&mut self, name: &str, span: Span) {
         let Some(server) = self.sources.servers.iter().find(|server| server.name == name) else {
             let message = format!("there is no MCP server {name}");
@@ -128,7 +128,7 @@ impl<'a> Tools<'a> {
         }
     }
 
-    /// Adds a tool. One name for two would let one be called in the other's place.
+    /// Adds a tool. Two tools with one name are an error, because one could be called in place of the other.
     fn push(&mut self, tool: AgentTool, span: Span) {
         let name = &tool.declaration.name;
         let Some(other) = self.tools.iter().find(|other| other.declaration.name == *name) else {
@@ -146,13 +146,13 @@ impl<'a> Tools<'a> {
         self.tools.iter_mut().for_each(|tool| tool.needs_approval |= all);
     }
 
-    /// Lets a person agree to each call of the tool that an item names.
+    /// Requires approval for each call of the tool that an item names.
     pub(super) fn approve(&mut self, item: &Node) {
         let name = item.as_str().unwrap_or_default();
         let wanted = self.find(name).map_or_else(|| tool_name(name), |flow| flow.declaration.name.clone());
         match self.tools.iter_mut().find(|tool| tool.declaration.name == wanted) {
             Some(tool) => tool.needs_approval = true,
-            // Which there are may not be known yet.
+            // The available tools may not be known yet.
             None if self.sources.flows.is_none() || self.functions.iter().any(|(name, _)| name.ends_with("::*")) => {}
             None => {
                 let names: Vec<&str> = self.tools.iter().map(|tool| tool.declaration.name.as_str()).collect();
@@ -164,7 +164,7 @@ impl<'a> Tools<'a> {
     }
 }
 
-/// What a tool does, for people.
+/// The effect of a tool, for people.
 fn shown(effect: &ToolEffect) -> String {
     match effect {
         ToolEffect::Flow(id) => format!("the workflow {id}"),

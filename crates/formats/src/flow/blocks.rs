@@ -1,4 +1,4 @@
-//! The block types of a flow (docs/formats/flow.md), each turned into a step.
+//! The block types of a flow (docs/formats/flow.md), each compiled into a step.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
@@ -33,8 +33,8 @@ impl Compiler<'_> {
         template::parse(text, self.has_secret)
     }
 
-    /// Any scalar as text: strings are templates, the rest is what JavaScript's `String()` gives; missing is the word
-    /// `undefined`.
+    /// Any scalar as a template: strings are parsed, other values become the text of JavaScript's `String()`, and a
+    /// missing value becomes the word `undefined`.
     fn text_of(&self, node: Option<&Node>) -> Template {
         match node {
             Some(Node { kind: NodeKind::String(text), .. }) => self.parse(text),
@@ -79,7 +79,7 @@ impl Compiler<'_> {
                     format!("the variable {name:?} is declared twice; the last value counts, unless it is empty");
                 self.problems.warn(Code::DuplicateName, row.span, message);
             }
-            // The default is put in as it is written: what looks like a reference in it stays text.
+            // Defaults are literal: text that looks like a reference stays text.
             let value = fields.node("value").map(Node::to_value).filter(Value::is_truthy);
             let value = Data::Constant(value.unwrap_or_else(|| "".into()));
             assignments.push(Assignment { name: self.parse(&name), value, only_if_falsy: true });
@@ -104,7 +104,7 @@ impl Compiler<'_> {
         let method = config.node("method").and_then(Node::as_str).unwrap_or_default();
         let (headers, broken) = self.headers(config);
         let written = matches!(method, "POST" | "PUT" | "PATCH") || method.contains("${");
-        // AnythingLLM looks at the body only where it sends one.
+        // AnythingLLM reads the body only if the method sends one.
         let body = if written { self.body(config) } else { Ok(Body::None) };
         let has_body = config.node("body").and_then(Node::as_str).is_some_and(|body| !body.is_empty());
         if has_body && !written && !method.is_empty() && method.to_uppercase() != "GET" {
@@ -130,7 +130,7 @@ impl Compiler<'_> {
         Some(step)
     }
 
-    /// The header rows; also why the step must fail, if the rows are no list.
+    /// The header rows, and the message with which the step must fail if the rows are not a list.
     fn headers(&mut self, config: &Fields<'_>) -> (Vec<(Template, Template)>, Option<String>) {
         let Some(node) = config.node("headers") else { return (Vec::new(), None) };
         let Some(items) = node.items() else {
@@ -170,19 +170,19 @@ impl Compiler<'_> {
         Some((name, value))
     }
 
-    /// Warns of a key that stands in the file as it is.
+    /// Warns about secrets written literally in the file.
     fn literal_secret(&mut self, name: &Template, value: &Template, span: Span) {
         const SECRET: [&str; 6] = ["authorization", "cookie", "token", "secret", "password", "api-key"];
         let (Some(name), Some(value)) = (name.as_literal(), value.as_literal()) else { return };
         let lower = name.to_lowercase();
         if SECRET.iter().any(|word| lower.contains(word)) && value.len() >= 12 {
-            let message = format!("the value of header {name} looks like a secret and stands in the file");
+            let message = format!("the value of header {name} looks like a secret written in the file");
             self.problems.warn(Code::LiteralSecret, span, message).help =
                 Some("write ${secret.NAME} and set FLOWLOOM_SECRET_NAME in the environment".into());
         }
     }
 
-    /// The body, or why the step must fail.
+    /// The body, or the message with which the step must fail.
     fn body(&mut self, config: &Fields<'_>) -> Result<Body, String> {
         let body = config.present("body");
         let has_parts = body.is_some_and(|body| matches!(body.kind, NodeKind::Map(_) | NodeKind::List(_)));
@@ -266,7 +266,7 @@ impl Compiler<'_> {
         Some(Step::new(key, Kind::Scrape(Scrape { url, capture, selector, summarize })))
     }
 
-    /// What every block can have: a result variable, and direct output.
+    /// Compiles what every block can have: a result variable and direct output.
     pub(super) fn finish_step(&mut self, kind: &str, config: &Fields<'_>, mut step: Step) -> Option<Step> {
         let mut names = Vec::new();
         for key in ["resultVariable", "responseVariable"] {

@@ -1,5 +1,6 @@
-//! Looks at the references of a flow: names that nothing sets, names used too early, double braces, secrets where they
-//! cannot be. Warnings, mostly, since AnythingLLM accepts any argument and keeps what it does not know as text.
+//! Checks the references of a flow: unknown names, names used before they are set, double braces, and secrets in the
+//! wrong place. Most findings are warnings, because AnythingLLM accepts any argument and leaves unknown references as
+//! text.
 
 use std::collections::HashSet;
 
@@ -12,22 +13,22 @@ use flowloom_core::template::{Data, Part, Ref, Template};
 use crate::Problems;
 use crate::reader::find;
 
-/// Where a template stands, for what may be in it.
+/// The position of a template, which determines whether it may contain secrets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Where a secret is put in at the socket.
+    /// Inserted when the request is sent; secrets are allowed.
     Socket,
-    /// A URL: a secret may be in its query.
+    /// A URL; secrets are allowed in its query.
     Url,
     /// Text for a model.
     Prompt,
-    /// A body that is written as an object.
+    /// A body that is an object.
     BodyValue,
-    /// Everywhere else.
+    /// Any other position.
     Plain,
 }
 
-/// One step as it is written.
+/// The source of one step.
 struct Written<'a> {
     source: &'a str,
     step: Span,
@@ -60,7 +61,7 @@ pub(super) fn references(plan: &Plan, source: &str, problems: &mut Problems) {
     }
 }
 
-/// Variables that a step sets, as far as their names are written out.
+/// The variables that a step sets, if their names are literal.
 fn written(step: &Step) -> Vec<String> {
     let mut names = Vec::new();
     step.visit(&mut |step| {
@@ -177,7 +178,7 @@ fn check_secrets(template: &Template, place: Place, written: &Written<'_>, probl
     }
 }
 
-/// Warns of `{{name}}` in the source of one text, which this format leaves as it is.
+/// Warns about `{{name}}` in the source of a text, which this format leaves as text.
 pub(super) fn double_braces(source: &str, span: Span, problems: &mut Problems) {
     let Some(text) = source.get(span.start..span.end()) else { return };
     let mut at = 0;

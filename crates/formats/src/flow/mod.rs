@@ -24,28 +24,29 @@ use crate::reader::{Fields, Source, read_json};
 pub use present::present;
 pub use tool::{ToolReply, is_active, tool, tool_reply};
 
-/// How values become text in a flow: unknown and null references stay as they are, everything else is JavaScript's text.
+/// The text rules of a flow: unknown and null references stay as text; everything else is rendered as in JavaScript.
 pub const RULES: TextRules =
     TextRules { missing: Missing::Keep, null_is_missing: true, style: Style::JavaScript, keeps_type: false };
 
-/// The block types there are.
+/// The supported block types.
 pub const BLOCKS: [&str; 4] = ["start", "apiCall", "llmInstruction", "webScraping"];
 
-/// Block types of old and closed versions, with what to use instead.
+/// Block types of old and closed versions, with their replacements.
 const REMOVED: [(&str, &str); 3] = [
     ("website", "use webScraping, or apiCall for a plain page"),
     ("file", "reading and writing files is not part of flows; a step list can do it with tool::file_read"),
     ("code", "running code is not part of flows; a pipeline can do it in a Python block"),
 ];
 
-/// The flow inside a community hub item: its text and the item's name.
+/// The flow inside a community hub item: its text, and the name of the item.
 pub(crate) fn wrapped(node: &Node) -> Option<(&Node, Option<&Node>)> {
     let item = node.get("item").unwrap_or(node);
     let flow = item.get("flow").filter(|flow| flow.as_str().is_some())?;
     Some((flow, item.get("name")))
 }
 
-/// Takes a flow out of a community hub item, as the file that AnythingLLM stores; `None` if `text` is no such item.
+/// Extracts a flow from a community hub item, in the form in which AnythingLLM stores it; `None` if `text` is not such
+/// an item.
 pub fn unwrap_item(text: &str) -> Option<Value> {
     let (node, _) = parse_node(text).ok()?;
     let (flow, name) = wrapped(&node)?;
@@ -71,9 +72,9 @@ pub(crate) fn compile(source: Source<'_>, problems: &mut Problems) -> Option<Pla
 }
 
 pub(crate) struct Compiler<'a> {
-    /// The text that spans are positions in.
+    /// The text that spans refer to.
     source: &'a str,
-    /// Whether the flow has a variable called `secret`, which hides the secrets.
+    /// Whether the flow has a variable called `secret`, which shadows the secrets.
     has_secret: bool,
     problems: &'a mut Problems,
 }
@@ -81,7 +82,7 @@ pub(crate) struct Compiler<'a> {
 impl Compiler<'_> {
     fn flow(&mut self, node: &Node, name: Option<&str>, file: &str) -> Option<Plan> {
         let fields = Fields::of(node, "a flow", self.problems)?;
-        // What the hub's or an endpoint's reply wraps around the stored object.
+        // The wrapper that the hub or an endpoint puts around the stored object.
         if let Some(config) = fields.present("config").filter(|_| fields.node("steps").is_none()) {
             let name = name.or_else(|| fields.node("name").and_then(Node::as_str));
             return self.flow(config, name, file);
@@ -134,7 +135,7 @@ impl Compiler<'_> {
         steps
     }
 
-    /// Reports problems of steps that never run.
+    /// Reports the problems of steps that never run.
     fn check_rest(&mut self, items: &[Node], siblings: &mut Siblings) {
         for (index, item) in items.iter().enumerate() {
             self.step(item, index + 1 == items.len(), siblings);
@@ -186,14 +187,14 @@ impl Compiler<'_> {
         diagnostic.fix = fix;
     }
 
-    /// The literal name that the step's result is stored under, for its key.
+    /// The literal name of the step's result variable, for the step's key.
     fn result_name(&self, config: &Fields<'_>) -> Option<String> {
         let names = ["resultVariable", "responseVariable"];
         let name = names.iter().find_map(|key| config.node(key)?.as_str().filter(|name| !name.is_empty()));
         name.map(str::to_owned)
     }
 
-    /// Takes a list item out, with one of the commas around it.
+    /// A fix that removes a list item, together with an adjacent comma.
     fn removal(&self, item: &Node) -> Option<Fix> {
         let before = self.source.get(..item.span.start)?.trim_end();
         let start = if before.ends_with(',') { before.len() - 1 } else { item.span.start };
@@ -201,7 +202,7 @@ impl Compiler<'_> {
         Some(Fix { title: "remove it".to_owned(), edits: vec![(span, String::new())] })
     }
 
-    /// Parameters and starting values: the rows of the first start block, wherever it stands.
+    /// The parameters and their defaults: the rows of the first start block, wherever it is.
     fn inputs(&self, items: &[Node]) -> (Vec<Input>, Map) {
         let start = items.iter().find(|item| item.get("type").and_then(Node::as_str) == Some("start"));
         let rows = start.and_then(|step| step.get("config")?.get("variables")?.items()).unwrap_or_default();
@@ -226,7 +227,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a step sets a variable of this name.
+/// Whether a step sets a variable with this name.
 fn sets(item: &Node, name: &str) -> bool {
     let Some(config) = item.get("config") else { return false };
     let is_name = |node: Option<&Node>| node.and_then(Node::as_str) == Some(name);
@@ -248,12 +249,12 @@ fn title(kind: &str, name: Option<&str>) -> String {
     name.map_or_else(|| kind.to_owned(), |name| format!("{kind} → {name}"))
 }
 
-/// The start of an object, to point at without underlining all of it.
+/// The start of an object, for diagnostics that should not underline all of it.
 fn head(node: &Node) -> Span {
     Span { start: node.span.start, length: 1 }
 }
 
-/// What JavaScript's `String()` makes of a scalar; objects as JSON.
+/// The result of JavaScript's `String()` for a scalar; objects as JSON.
 pub(crate) fn scalar_text(node: &Node) -> String {
     match &node.kind {
         NodeKind::String(text) => text.clone(),

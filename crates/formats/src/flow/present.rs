@@ -10,7 +10,7 @@ use flowloom_core::vars::Env;
 
 use crate::Presented;
 
-/// What the steps of a flow came to.
+/// The outcome of the steps of a flow.
 pub(super) struct Told {
     pub(super) success: bool,
     pub(super) results: Vec<Value>,
@@ -39,11 +39,11 @@ impl Told {
     }
 }
 
-/// Follows the steps in order, as far as the run came.
+/// Follows the steps in order, as far as the run got.
 pub(super) fn tell(plan: &Plan, state: &RunState) -> Told {
     let mut env = Env::of(plan.initial(&state.inputs()));
     let mut told = Told { success: true, results: Vec::new(), variables: Value::Null, direct: None, last: None };
-    // The entry of a start block is the variables themselves, as they are at the end.
+    // The entry of a start block holds the final variables.
     let mut starts = Vec::new();
     let Kind::Sequence(steps) = &plan.root.kind else { return told };
     for step in steps {
@@ -52,7 +52,7 @@ pub(super) fn tell(plan: &Plan, state: &RunState) -> Told {
             Kind::Return(inner) => (&**inner, true),
             _ => (step, false),
         };
-        // A page that could not be read is a failure of the step that asked for it.
+        // A failure to read the page is a failure of the step that requested it.
         let unread = || state.step(&page(&path)).filter(|page| page.phase == Phase::Failed);
         let Some(done) = state.step(&path).or_else(unread) else { break };
         if let (Phase::Failed, Some(error)) = (done.phase, &done.error) {
@@ -86,15 +86,15 @@ pub(super) fn tell(plan: &Plan, state: &RunState) -> Told {
     told
 }
 
-/// Lets a finished step's output take effect on the variables; gives the output.
+/// Applies the output of a finished step to the variables, and returns it.
 fn take_effect(plan: &Plan, step: &Step, path: &Path, state: &RunState, env: &mut Env) -> Option<Value> {
     if let Kind::Assign(rows) = &step.kind {
-        // What resolved in the run resolves here.
+        // Everything resolved in the run resolves here as well.
         let _ = bind::assign(rows, env, plan.text);
         return Some(Value::Map(env.vars.shared()));
     }
     let output = state.step(path).and_then(|step| step.output.clone());
-    // A page that was not shortened is stored with the effect that read it.
+    // An unsummarised page is stored only with the effect that read it.
     let output = output.or_else(|| state.step(&page(path)).and_then(|page| page.output.clone()));
     let names = bind::names(step, env, plan.text).unwrap_or_default();
     bind::write(step, names, output.as_ref(), env);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use flowloom_core::template::{Part, Ref, Segment, Template};
 
-/// Parses text. A reference runs from `${` to the first `}`; `${}` is text. `secret.NAME` is a secret unless the flow
-/// has a variable of that name.
+/// Parses text with references. A reference extends from `${` to the first `}`; `${}` is text. `secret.NAME` is a
+/// secret unless the flow has a variable called `secret`.
 pub(super) fn parse(text: &str, has_secret_variable: bool) -> Template {
     let mut parts = Vec::new();
     let mut plain = 0;
@@ -34,7 +34,7 @@ fn part(source: &str, has_secret_variable: bool) -> Part {
     let mut segments = split(inner).into_iter();
     let name: Arc<str> = match segments.next() {
         Some(Segment::Field(name)) => name,
-        // The variables are no list, so a number in brackets names none of them.
+        // The variables are not a list, so a number in brackets refers to none of them.
         Some(Segment::Index(_) | Segment::Key(_)) | None => {
             return Part::Ref(Ref { name: "".into(), path: vec![Segment::Index(-1)], source: source.into() });
         }
@@ -46,7 +46,7 @@ fn part(source: &str, has_secret_variable: bool) -> Part {
     Part::Ref(Ref { name, path, source: source.into() })
 }
 
-/// Splits a path on the dots outside brackets; empty parts are skipped and nothing is trimmed.
+/// Splits a path at the dots outside brackets. Empty parts are skipped; nothing is trimmed.
 fn split(path: &str) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut rest = path;
@@ -66,7 +66,7 @@ fn split(path: &str) -> Vec<Segment> {
     segments
 }
 
-/// What stands in brackets: an index if JavaScript takes it for a number, else a key.
+/// The segment in brackets: an index if JavaScript parses it as a number, otherwise a key.
 fn bracket(inside: &str) -> Segment {
     let start = usize::from(inside.starts_with(['\'', '"']));
     let text = &inside[start..];
@@ -74,7 +74,7 @@ fn bracket(inside: &str) -> Segment {
     if !is_js_number(text) {
         return Segment::Field(text.into());
     }
-    // parseInt: an optional sign and digits, or hexadecimal digits; nothing readable is no index.
+    // parseInt: an optional sign and digits, or hexadecimal digits; anything else is not an index.
     let trimmed = text.trim();
     if let Some(hex) = trimmed.strip_prefix("0x").or_else(|| trimmed.strip_prefix("0X")) {
         return Segment::Index(i64::from_str_radix(hex, 16).unwrap_or(-1));

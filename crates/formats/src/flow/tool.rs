@@ -1,4 +1,5 @@
-//! A flow as a tool of an agent (docs/formats/flow.md): its name, description and parameters, and what the agent is told.
+//! A flow as a tool of an agent (docs/formats/flow.md): its name, description and parameters, and the text that the
+//! agent receives.
 
 use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::render;
@@ -8,7 +9,7 @@ use flowloom_core::value::{Map, Value};
 
 use super::present::tell;
 
-/// The flow stored under `uuid` as a tool.
+/// The declaration of the flow with this UUID as a tool.
 pub fn tool(plan: &Plan, uuid: &str) -> ToolDeclaration {
     let Inputs::Named { declared, .. } = &plan.inputs else {
         return ToolDeclaration {
@@ -32,7 +33,8 @@ pub fn tool(plan: &Plan, uuid: &str) -> ToolDeclaration {
     ToolDeclaration { name: tool_name(&plan.name, uuid), description, parameters }
 }
 
-/// Lower case, white space as `_`, nothing outside `[a-z0-9_-]`, at most 64 characters; `flow_<uuid>` if nothing is left.
+/// The tool name: lower case, white space as `_`, nothing outside `[a-z0-9_-]`, at most 64 characters; `flow_<uuid>` if
+/// nothing is left.
 fn tool_name(name: &str, uuid: &str) -> String {
     let words: Vec<_> = name.to_lowercase().split_whitespace().map(str::to_owned).collect();
     let mut clean = String::new();
@@ -47,22 +49,22 @@ fn tool_name(name: &str, uuid: &str) -> String {
     if cut.is_empty() { format!("flow_{uuid}") } else { cut.to_owned() }
 }
 
-/// Whether agents are to be offered a stored flow: everything but `false` counts as active.
+/// Whether a stored flow is available to agents: everything but `false` counts as active.
 pub fn is_active(stored: &Value) -> bool {
     let config = stored.get("config").filter(|_| stored.get("steps").is_none()).unwrap_or(stored);
     config.get("active") != Some(&Value::from(false))
 }
 
-/// What an agent is told of a run.
+/// The result of a flow as an agent receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolReply {
     /// The text.
     pub text: String,
-    /// Whether the text is the agent's own answer, with no further model call.
+    /// Whether the text is the agent's answer, with no further model call.
     pub is_final: bool,
 }
 
-/// The text that an agent gets for a run of the flow.
+/// The text that an agent receives for a run of the flow.
 pub fn tool_reply(plan: &Plan, state: &RunState) -> ToolReply {
     let told = tell(plan, state);
     if !told.success {

@@ -1,5 +1,5 @@
-//! The agents of a graph: from the file itself, or from folders `agents/NAME/` with `systemPrompt.md` and
-//! `jsonSchema.json` beside it, or from folders of the same shape that the configuration names.
+//! The agents of a graph: from the file itself, from folders `agents/NAME/` with `systemPrompt.md` and
+//! `jsonSchema.json`, or from folders of the same shape named in the configuration.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct Agent {
     pub(super) tools: Vec<AgentTool>,
 }
 
-/// Every agent that is known.
+/// All known agents.
 pub(super) struct Agents<'a> {
     list: Vec<Agent>,
     records: ToolRecords<'a>,
@@ -45,7 +45,7 @@ impl<'s> Agents<'s> {
             let folder = path.trim_end_matches("/jsonSchema.json");
             let prompt = sources.files.get(&format!("{folder}/systemPrompt.md"));
             let prompt = prompt.map(|bytes| without_line_numbers(&String::from_utf8_lossy(bytes)));
-            // One that the configuration names has its id from there.
+            // The id of a configured agent comes from the configuration.
             let configured = sources.agent_folders.iter().find(|(_, named)| named.as_str() == folder);
             let name = configured.map_or_else(|| folder.rsplit('/').next().unwrap_or(folder), |(id, _)| id).to_owned();
             match parse_value(&String::from_utf8_lossy(bytes)) {
@@ -95,12 +95,12 @@ impl<'s> Agents<'s> {
         self.list.iter().map(|agent| agent.id.as_str())
     }
 
-    /// Whether no agent is known at all: then a graph runs with agents that know only where they can go.
+    /// Whether no agents are known; the graph then runs with agents that can only route.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Every tool of every agent, each once.
+    /// All tools of the agents, without duplicates.
     pub(super) fn tools<'a>(&'a self, agents: impl Iterator<Item = &'a str>) -> Vec<AgentTool> {
         let mut all: Vec<AgentTool> = Vec::new();
         for tool in agents.filter_map(|id| self.get(id)).flat_map(|agent| &agent.tools) {
@@ -112,7 +112,7 @@ impl<'s> Agents<'s> {
     }
 }
 
-/// Some prompts were pasted with the numbers of their lines (`12|text`).
+/// Removes pasted line numbers (`12|text`) from a prompt.
 fn without_line_numbers(text: &str) -> String {
     let number =
         |line: &str| line.split_once('|').is_some_and(|(n, _)| !n.is_empty() && n.trim().parse::<u32>().is_ok());
@@ -123,7 +123,7 @@ fn without_line_numbers(text: &str) -> String {
     text.lines().map(|line| line.split_once('|').map_or(line, |(_, rest)| rest)).collect::<Vec<_>>().join("\n")
 }
 
-/// Names as they are shared with the plan.
+/// The text as a shared string.
 pub(super) fn shared(text: &str) -> Arc<str> {
     text.into()
 }

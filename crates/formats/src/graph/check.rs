@@ -1,4 +1,5 @@
-//! What is wrong with a graph as a whole: all that langgraph refuses, and what makes a conversation go nowhere.
+//! Checks a graph as a whole: everything that langgraph rejects, and structures that prevent a conversation from
+//! ending.
 
 use std::collections::HashSet;
 
@@ -53,12 +54,12 @@ fn agent(node: &GraphNode<'_>, agents: &Agents<'_>, problems: &mut Problems) {
     });
 }
 
-/// The agent that a node names, if there is none of this name, and where it is named.
+/// The unknown agent that a node names, and the place where it is named.
 pub(super) fn missing_agent<'a>(node: &GraphNode<'a>, agents: &Agents<'_>) -> Option<(&'a str, Span)> {
     node.agent.filter(|(id, _)| node.kind == NodeType::Agent && agents.get(id).is_none())
 }
 
-/// Conditions of a node's edges must tell them apart.
+/// The conditions of a node's edges must be distinct.
 fn edges_of(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
     let node = &graph.nodes[index];
     let mut seen: Vec<String> = Vec::new();
@@ -84,7 +85,7 @@ fn edges_of(graph: &Graph<'_>, index: usize, problems: &mut Problems) {
     }
 }
 
-/// An agent with tools needs an edge to something that runs them.
+/// An agent with tools needs an edge to an executor.
 fn executor(graph: &Graph<'_>, index: usize, agents: &Agents<'_>, problems: &mut Problems) {
     let node = &graph.nodes[index];
     let tools = node.agent.and_then(|(id, _)| agents.get(id)).map_or(0, |agent| agent.tools.len());
@@ -97,7 +98,7 @@ fn executor(graph: &Graph<'_>, index: usize, agents: &Agents<'_>, problems: &mut
     }
 }
 
-/// Nodes that can be reached from `start`, going along edges as `next` says.
+/// The nodes reachable from `starts` by following `next`.
 fn closure(starts: Vec<usize>, next: impl Fn(usize) -> Vec<usize>) -> HashSet<usize> {
     let mut reached: HashSet<usize> = starts.iter().copied().collect();
     let mut open = starts;
@@ -120,7 +121,7 @@ fn reachable(graph: &Graph<'_>, problems: &mut Problems) {
     }
 }
 
-/// A conversation must be able to end: somewhere an edge to the end, or an agent without edges.
+/// A conversation must be able to end: by an edge to the end, or at an agent without edges.
 fn way_out(graph: &Graph<'_>, problems: &mut Problems) {
     let has_end = graph.edges.iter().any(|edge| edge.to.is_none());
     let ends_itself = (0..graph.nodes.len()).any(|index| {
@@ -128,7 +129,7 @@ fn way_out(graph: &Graph<'_>, problems: &mut Problems) {
         is_agent && !graph.edges.iter().any(|edge| edge.from == index && edge.condition == Condition::Always)
     });
     if !has_end && !ends_itself && !graph.nodes.is_empty() {
-        let message = "no edge leads to the end, and every node goes on by itself; the run will reach its step limit";
+        let message = "no edge leads to the end, and every node continues by itself; the run will reach its step limit";
         problems.warn(Code::NoWayOut, graph.nodes[graph.entry].span, message).help =
             Some("add an edge with \"targetNodeId\": null".into());
     }

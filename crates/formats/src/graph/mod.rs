@@ -1,7 +1,7 @@
 //! `graph`: 2nChat's agent graphs (docs/formats/graph.md).
 //!
-//! Nodes are agents or the executor of their tools; edges say where the conversation goes from a node. Agents stand in
-//! the file, or in folders below `agents/` beside it. Definitions also come as rows of the tables that hold them.
+//! Nodes are agents or the executor of their tools; edges determine the course of the conversation. Agents are defined
+//! in the file, or in folders below `agents/` next to it. Definitions may also be rows of database tables.
 
 mod agents;
 mod check;
@@ -26,35 +26,35 @@ use agents::Agents;
 
 pub use present::present;
 
-/// How values become text in a graph: only requests of tools have references.
+/// The text rules of a graph; only requests of tools contain references.
 pub const RULES: TextRules =
     TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Json, keeps_type: true };
 
-/// Nodes that one user turn runs at most, the executor included.
+/// Maximum number of nodes per user turn, including the executor.
 pub const MAX_STEPS: u64 = 15;
 
-/// Longest run, in milliseconds.
+/// Time limit of a run, in milliseconds.
 pub const TIMEOUT_MS: u64 = 90_000;
 
-/// The conversation.
+/// The name of the conversation.
 const THREAD: &str = "messages";
 
 pub(crate) use tables::is_table;
 pub(crate) use tools::ToolRecords;
 
-/// The folder beside a graph that has its agents.
+/// The folder next to a graph that holds its agents.
 pub const AGENTS: &str = "agents/";
 
-/// The folder beside a graph that has the tools which several agents share.
+/// The folder next to a graph that holds tools shared by several agents.
 pub const TOOLS: &str = "tools/";
 
-/// The file that stands for a graph whose tables are CSV.
+/// The file that represents a graph whose tables are CSV files.
 pub const TABLE: &str = "system_agent_workflow.csv";
 
-/// The name that means the end.
+/// The destination that means the end.
 const END: &str = "END";
 
-/// What a node is.
+/// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeType {
     Agent,
@@ -62,7 +62,7 @@ enum NodeType {
     Person,
 }
 
-/// A node as it is written.
+/// A node of the source.
 struct GraphNode<'a> {
     id: &'a str,
     name: &'a str,
@@ -71,14 +71,14 @@ struct GraphNode<'a> {
     agent: Option<(&'a str, Span)>,
 }
 
-/// When an edge is taken.
+/// The condition of an edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Condition<'a> {
     Always,
     Value(&'a str),
 }
 
-/// An edge as it is written; ends are indexes of nodes, and `None` is the end.
+/// An edge of the source. Ends are indexes of nodes; `None` is the end of the graph.
 struct GraphEdge<'a> {
     from: usize,
     to: Option<usize>,
@@ -87,7 +87,7 @@ struct GraphEdge<'a> {
 }
 
 impl GraphEdge<'_> {
-    /// Whether it leads to something that runs tools.
+    /// Whether it leads to an executor.
     fn leads_to_executor(&self, graph: &Graph<'_>) -> bool {
         self.to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor)
     }
@@ -126,9 +126,9 @@ pub(crate) fn compile(
 struct Compiler<'a> {
     problems: &'a mut Problems,
     agents: Agents<'a>,
-    /// Whether edges that lead nowhere are left out with a warning.
+    /// Whether dangling edges are dropped with a warning.
     is_lenient: bool,
-    /// Files of agents that are named and not there.
+    /// Missing files of agents.
     needs: &'a mut Vec<String>,
 }
 
@@ -173,7 +173,7 @@ impl Compiler<'_> {
         let written = either(&fields, "nodeType", "node_type");
         let kind = match written.and_then(Node::as_str) {
             _ if name == "human_handoff" => NodeType::Person,
-            // `workflow create` of the origin writes ROUTER, which its own enumeration does not have.
+            // The original's `workflow create` writes ROUTER, which is missing in its own enumeration.
             Some("AGENT" | "ROUTER") | None => NodeType::Agent,
             Some("TOOL_EXECUTOR") => NodeType::Executor,
             Some("HUMAN_HANDOFF") => NodeType::Person,
@@ -279,7 +279,7 @@ impl Compiler<'_> {
     }
 }
 
-/// A field that files spell one way and tables the other.
+/// A field with its spelling in files and its spelling in tables.
 fn either<'a>(fields: &Fields<'a>, camel: &str, snake: &str) -> Option<&'a Node> {
     fields.present(camel).or_else(|| fields.present(snake))
 }

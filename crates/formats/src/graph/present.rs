@@ -39,7 +39,7 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     Presented { result: result.into(), output: text }
 }
 
-/// The nodes that have run, in order, with what is known of each.
+/// The visited nodes in order, with their states.
 fn trace<'a>(machine: &'a Machine, state: &'a RunState) -> Vec<(&'a Step, &'a StepState)> {
     let finished = state.steps().iter().filter(|step| step.phase == Phase::Finished);
     finished
@@ -50,7 +50,7 @@ fn trace<'a>(machine: &'a Machine, state: &'a RunState) -> Vec<(&'a Step, &'a St
         .collect()
 }
 
-/// Whether an edge is taken by this name.
+/// Whether the edge is taken for this name.
 fn is_named(edge: &Edge, name: &Value) -> bool {
     matches!(&edge.condition, Some(Expr::Equals(_, right)) if name.as_str().is_some() && **right == Expr::Constant(name.clone()))
 }
@@ -59,13 +59,13 @@ fn holds(edge: &Edge) -> bool {
     edge.condition == Some(Expr::Constant(true.into()))
 }
 
-/// The node of a path that is one visit of a node, not of what lies below it.
+/// The node of a path that is one visit of a node, not a path below it.
 fn visited(path: &Path) -> Option<&str> {
     let (key, visit) = path.as_str().strip_prefix('/')?.split_once('#')?;
     visit.bytes().all(|b| b.is_ascii_digit()).then_some(key)
 }
 
-/// Why a run ended: `next` is where the last agent wanted to go, `tool` the last tool that was called.
+/// The reason why a run ended. `next` is the destination chosen by the last agent; `tool` is the last called tool.
 fn end_reason(
     machine: &Machine,
     last: Option<&Step>,
@@ -90,7 +90,7 @@ fn end_reason(
     Some(if ends.any(holds) { "always_end" } else { "no_edge" })
 }
 
-/// Two nodes that the end of the trace goes back and forth between.
+/// The two nodes between which the trace oscillates at its end.
 fn oscillation(trace: &[(&Step, &StepState)]) -> Option<[String; 2]> {
     let names: Vec<&str> = trace.iter().rev().take(6).map(|(node, _)| node.title.as_str()).collect();
     let (first, second) = (names.first()?, names.get(1)?);

@@ -1,4 +1,4 @@
-//! Definitions as rows of the tables `system_agent_workflow`, `_node` and `_edge`, put together as one object.
+//! Definitions as rows of the tables `system_agent_workflow`, `_node` and `_edge`, combined into one object.
 
 use flowloom_core::json::{Node, NodeKind};
 

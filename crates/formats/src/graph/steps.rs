@@ -1,4 +1,5 @@
-//! A graph as a machine: each agent one answer, the executor its tool calls, a person a question.
+//! Compiles a graph into a machine: an agent becomes a turn, the executor becomes its tool calls, a person becomes a
+//! question.
 
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use flowloom_core::value::Value;
 use super::agents::{Agents, shared};
 use super::{Condition, END, Graph, MAX_STEPS, NodeType, THREAD};
 
-/// Times an agent is told that a place does not exist.
+/// How often an agent is told that a destination does not exist.
 const RETRIES: u32 = 2;
 
 /// The variable that holds the last answer of an agent.
 const ANSWER: &str = "answer";
 
-/// The variable that holds what the executor did, visit by visit.
+/// The variable that holds the results of the executor, one item per visit.
 const EXECUTED: &str = "executed";
 
 /// The root step of a graph.
@@ -124,7 +125,7 @@ fn object<const N: usize>(properties: [(&str, Value); N], required: &[&str]) -> 
     ])
 }
 
-/// A person takes over: what they say is the user's next message.
+/// A person takes over: their answer is the user's next message.
 fn person() -> Kind {
     let question = Template::literal("A person is needed here: what should the conversation go on with?");
     let key = |name: &str| Key::named(name).unwrap_or_else(|| Key::nth("step", 1));
@@ -158,14 +159,14 @@ fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
     let is_executor = |to: Option<usize>| to.is_some_and(|to| graph.nodes[to].kind == NodeType::Executor);
     for found in &own {
         match found.condition {
-            // An agent does not choose the executor; its calls do.
+            // An agent does not choose the executor by name; its tool calls do.
             Condition::Value(value) if !field.is_empty() && !is_executor(found.to) => {
                 edges.push(edge(found.to, Some(is(output(field), value))));
             }
             _ => {}
         }
     }
-    // An agent may end a conversation even where no edge says so.
+    // An agent may end a conversation even if no edge leads to the end.
     let has_end = own.iter().any(|found| found.condition == Condition::Value(END));
     if graph.is_conversational && graph.nodes[index].kind == NodeType::Agent && !has_end {
         edges.push(edge(None, Some(is(output("next"), END))));
@@ -176,7 +177,7 @@ fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
     }
     match graph.nodes[index].kind {
         NodeType::Executor => {
-            // Back to whoever called.
+            // Back to the agent that requested the calls.
             let caller = Ref { name: ANSWER.into(), path: Vec::new(), source: ANSWER.into() };
             let agents = graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeType::Agent);
             edges.extend(agents.map(|(to, node)| {
@@ -186,7 +187,7 @@ fn edges(graph: &Graph<'_>, index: usize) -> Vec<Edge> {
         }
         NodeType::Person => edges.push(edge(Some(graph.entry), Some(Expr::Constant(true.into())))),
         NodeType::Agent => {
-            // No edge of the definition: the conversation ends by itself, unless the agent wanted to go somewhere.
+            // Without an edge in the definition, the conversation ends, unless the agent chose an unknown destination.
             let knows = Expr::Equals(Box::new(output("lost")), Box::new(Expr::Constant(false.into())));
             edges.push(edge(None, Some(knows)));
             return edges;

@@ -1,7 +1,7 @@
-//! Definitions as CSV (RFC 4180) of the tables that hold them: one file for each table, in one folder. They become the
-//! rows of a definition in JSON.
+//! Definitions as CSV exports (RFC 4180) of database tables: one file per table, in one folder. They become the rows of
+//! a JSON definition.
 //!
-//! Every value stands where its row begins; the files count as one text, one after the other.
+//! The span of every value is the row in which it is; the files count as one text, in order.
 
 use std::collections::HashSet;
 
@@ -13,19 +13,19 @@ use flowloom_core::json::{Node, NodeKind};
 use super::rows::{EDGES, NODES, WORKFLOWS};
 use crate::{Problems, Sources};
 
-/// The columns that a table cannot do without, and its name.
+/// The tables with their required columns.
 const TABLES: [(&str, &[&str]); 3] = [
     (WORKFLOWS, &["id", "entrypoint_node_id"]),
     (NODES, &["id", "node_type"]),
     (EDGES, &["source_node_id", "target_node_id"]),
 ];
 
-/// Whether a file is the table of workflows as CSV.
+/// Whether a file is the CSV export of the workflow table.
 pub(crate) fn is_table(file: &str) -> bool {
     file.rsplit('/').next().is_some_and(|name| name.strip_suffix(".csv") == Some(WORKFLOWS))
 }
 
-/// The tables as one object, as a file in JSON has them.
+/// Reads the tables into one object, in the shape of a JSON definition.
 pub(super) fn read(file: &str, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Node> {
     let folder = &file[..file.len() - WORKFLOWS.len() - ".csv".len()];
     let mut entries = Vec::new();
@@ -59,11 +59,11 @@ pub(super) fn read(file: &str, sources: &Sources, problems: &mut Problems, needs
     (!problems.has_errors()).then(|| Node { kind: NodeKind::Map(entries), span: Span::default() })
 }
 
-/// A table that is read.
+/// Reads one table.
 struct Table<'a> {
     name: &'a str,
     text: &'a str,
-    /// Where its text begins in that of all tables.
+    /// Offset of its text in the concatenated texts of all tables.
     start: usize,
     problems: &'a mut Problems,
 }
@@ -82,10 +82,10 @@ impl Table<'_> {
         self.check(&header, columns)?;
         let mut rows = Vec::new();
         for record in reader.records() {
-            // Only bytes that are not UTF-8 are errors of the reader, and there are none.
+            // The reader fails only on bytes that are not UTF-8, which are excluded above.
             let Ok(record) = record else { continue };
             let at = skipped + record.position().map_or(0, |position| position.byte() as usize);
-            // A record begins after the line breaks before it.
+            // A record starts after the line breaks that precede it.
             let at = at + self.text[at..].len() - self.text[at..].trim_start_matches(['\r', '\n']).len();
             if record.len() != header.len() {
                 let message = format!("this row has {} values, and the header has {}", record.len(), header.len());
@@ -127,7 +127,7 @@ impl Table<'_> {
         Node { kind: NodeKind::Map(header.iter().zip(record).filter_map(value).collect()), span }
     }
 
-    /// The line that begins at `at`.
+    /// The line that starts at `at`.
     fn place(&self, at: usize) -> Span {
         let length = self.text[at..].find(['\r', '\n']).unwrap_or(self.text.len() - at);
         Span { start: self.start + at, length }
@@ -139,12 +139,12 @@ impl Table<'_> {
     }
 }
 
-/// Whether a column's values are true or false.
+/// Whether a column holds Booleans.
 fn is_flag(name: &str) -> bool {
     matches!(name.trim(), "is_conversational" | "isConversational")
 }
 
-/// Whether there is a column, spelt as tables or as files spell it.
+/// Whether a column exists, in the spelling of tables or of files.
 fn has(names: &HashSet<&str>, column: &str) -> bool {
     let mut camel = String::new();
     for (index, part) in column.split('_').enumerate() {

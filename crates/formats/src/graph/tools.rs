@@ -1,4 +1,4 @@
-//! Records of tools, as agents have them.
+//! The tool records of agents.
 
 use std::borrow::Cow;
 
@@ -16,28 +16,28 @@ use crate::reader::beside_file;
 use crate::servers::tool_name;
 use crate::{Problems, Sources};
 
-/// Reads records of tools.
+/// Reads tool records.
 pub(crate) struct ToolRecords<'a> {
     file: &'a str,
     sources: &'a Sources,
-    /// Files of tools that were named and are not there.
+    /// Missing tool files.
     pub(crate) missing: Vec<String>,
 }
 
 impl<'a> ToolRecords<'a> {
-    /// For the definition `file`.
+    /// A reader for the definition `file`.
     pub(crate) fn new(file: &'a str, sources: &'a Sources) -> ToolRecords<'a> {
         ToolRecords { file, sources, missing: Vec::new() }
     }
 
-    /// The tool of a record, or of the file that it names.
+    /// The tool of a record, or of the file that it refers to; `None`, with an error, if it is not valid.
     pub(crate) fn read(&mut self, tool: &Value, span: Span, problems: &mut Problems) -> Option<AgentTool> {
         let record = self.record(tool, span, problems)?;
         self.tool(&record, span, problems)
     }
 
-    /// The record of a tool. One that is only named, as text or by its `toolId`, stands in `tools/ID.json`; `None` if that
-    /// is not there.
+    /// The record of a tool. A tool that is only named, as text or by its `toolId`, is read from `tools/ID.json`;
+    /// `None`, with an error, if that file is missing.
     fn record<'t>(&mut self, tool: &'t Value, span: Span, problems: &mut Problems) -> Option<Cow<'t, Value>> {
         let is_whole = ["function", "name", "tool_name"].iter().any(|key| tool.get(key).is_some());
         let named = tool.as_str().or_else(|| tool.get("toolId").or_else(|| tool.get("tool_id"))?.as_str());
@@ -59,7 +59,7 @@ impl<'a> ToolRecords<'a> {
         }
     }
 
-    /// A tool; older records wrap what a model sees once more.
+    /// The tool of a record. Older records wrap the declaration once more.
     fn tool(&self, tool: &Value, span: Span, problems: &mut Problems) -> Option<AgentTool> {
         let mut function = tool;
         while let Some(inner) = function.get("function").filter(|inner| inner.as_map().is_some()) {
@@ -88,7 +88,7 @@ impl<'a> ToolRecords<'a> {
                     if let Some((server, tool)) = self.sources.server_of(&function) {
                         needs_approval |= server.needs_approval(tool);
                         server.require(tool, span, problems);
-                        // What a record leaves out is what the server says of the tool.
+                        // The server's declaration supplies what the record leaves out.
                         if let Some(declared) = server.declared(tool) {
                             description = description.or_else(|| Some(declared.description.clone()));
                             parameters =
@@ -99,13 +99,13 @@ impl<'a> ToolRecords<'a> {
                 }
             }
         };
-        // Providers allow no colons.
+        // Providers do not allow colons in names.
         let name = if name.contains("::") { tool_name(&name) } else { name };
         let description = description.unwrap_or_default();
         Some(AgentTool { declaration: ToolDeclaration { name, description, parameters }, effect, needs_approval })
     }
 
-    /// The arguments as JSON to a path below the base address of tools.
+    /// A request that posts the arguments as JSON to a path below the base URL.
     fn request(&self, path: &str) -> HttpSpec {
         let host = &self.sources.tools;
         let base = host.base.as_deref().unwrap_or("http://localhost").trim_end_matches('/');

@@ -1,4 +1,4 @@
-//! Elements as actions: their names and their attributes.
+//! Elements as actions: names and attributes.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Fix, Span, did_you_mean};
@@ -8,46 +8,46 @@ use super::Compiler;
 use super::parse::Text;
 use super::text::{element, range};
 
-/// The actions that are built in, as they are written.
+/// The built-in actions, as they are written.
 const BUILT_IN: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];
 
-/// Attributes of an action at most.
+/// Maximum number of attributes of an action.
 const ATTRIBUTES: usize = 64;
 
 /// An action in the source.
 pub(super) struct Action<'n> {
-    /// Its name in kebab case.
+    /// The name in kebab case.
     pub(super) name: String,
-    /// As it is written.
+    /// The name as written.
     pub(super) written: &'n str,
     pub(super) attributes: Vec<Attribute<'n>>,
     pub(super) children: &'n [Node],
-    /// Its name in its opening tag.
+    /// The range of the name in the opening tag.
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
 /// An attribute.
 pub(super) struct Attribute<'n> {
-    /// Its name in camel case.
+    /// The name in camel case.
     pub(super) name: String,
     pub(super) value: Given<'n>,
-    /// Its name in its text.
+    /// The range of the name in the text.
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// What an attribute holds.
+/// The value of an attribute.
 pub(super) enum Given<'n> {
-    /// Nothing.
+    /// No value.
     Bare,
-    /// A text.
+    /// A string literal.
     Text(&'n str),
     /// An expression.
     Expression(Text<'n>),
 }
 
-/// `GenText` and `genText` as `gen-text`.
+/// The name in kebab case: `GenText` and `genText` become `gen-text`.
 pub(super) fn kebab(name: &str) -> String {
     let mut out = String::new();
     let mut before = '-';
@@ -68,7 +68,7 @@ pub(super) fn kebab(name: &str) -> String {
     out
 }
 
-/// `schema-name` as `schemaName`.
+/// The name in camel case: `schema-name` becomes `schemaName`.
 fn camel(name: &str) -> String {
     let mut out = String::new();
     let mut upper = false;
@@ -98,14 +98,14 @@ impl Compiler<'_> {
         BUILT_IN.iter().any(|known| kebab(known) == name) || self.function_of(name).is_some()
     }
 
-    /// The declared function that an action of this name calls.
+    /// The declared function that an action with this name calls.
     pub(super) fn function_of(&self, name: &str) -> Option<String> {
         let configured = self.sources.functions.iter().find(|function| kebab(function) == name).cloned();
         configured.or_else(|| self.tool_of(name))
     }
 
-    /// The tool of a server that an action of this name calls. Before the server was asked, any of its tools may be
-    /// meant, spelt as most are.
+    /// The MCP tool that an action with this name calls. If the server has not been queried, any tool is assumed to
+    /// exist, in snake case.
     fn tool_of(&self, name: &str) -> Option<String> {
         self.sources.servers.iter().find_map(|server| {
             let rest = name.strip_prefix(&kebab(&server.name))?.strip_prefix('-')?;
@@ -117,13 +117,13 @@ impl Compiler<'_> {
         })
     }
 
-    /// The action that an unknown element may be meant to be.
+    /// The action that an unknown element may be a misspelling of.
     pub(super) fn action_like(&self, name: &str) -> Option<String> {
         let starts_large = name.starts_with(|c: char| c.is_ascii_uppercase());
         did_you_mean(name, BUILT_IN).filter(|_| starts_large).map(str::to_owned)
     }
 
-    /// An element that is an action on its own; `None` for every other node.
+    /// The action of a block element; `None` for every other node.
     pub(super) fn action<'n>(&mut self, node: &'n Node, text: &'n Text<'n>) -> Option<Action<'n>> {
         let Node::MdxJsxFlowElement(flow) = node else { return None };
         let (written, children) = element(node)?;
@@ -195,8 +195,8 @@ impl Compiler<'_> {
         attributes
     }
 
-    /// Whether an expression stands right behind the name of an attribute, which is reported and then taken for its
-    /// value.
+    /// Whether an expression directly follows the name of an attribute. That is reported, and the expression is then
+    /// used as the value.
     fn forgot_equals(&mut self, text: &Text<'_>, at: usize, last: Option<&Attribute<'_>>) -> bool {
         let Some(last) = last.filter(|last| matches!(last.value, Given::Bare)) else { return false };
         if last.end != at || !text.text[at..].starts_with('{') {
@@ -211,7 +211,7 @@ impl Compiler<'_> {
         true
     }
 
-    /// Reports an attribute that is missing or wrong.
+    /// Reports a missing or invalid attribute.
     pub(super) fn attribute_error(
         &mut self,
         action: &Action<'_>,
@@ -224,7 +224,7 @@ impl Compiler<'_> {
         self.report(text, Code::ActionAttribute, start, end, message)
     }
 
-    /// A text that must be there, literally.
+    /// A required string literal.
     pub(super) fn literal<'n>(&mut self, action: &Action<'n>, name: &str, text: &Text<'_>) -> Option<&'n str> {
         let problem = match action.get(name).map(|attribute| &attribute.value) {
             Some(Given::Text(literal)) if !literal.trim().is_empty() => return Some(literal),
@@ -236,7 +236,7 @@ impl Compiler<'_> {
         None
     }
 
-    /// Warns of attributes that have no effect.
+    /// Warns about attributes without effect.
     pub(super) fn only(&mut self, action: &Action<'_>, known: &[&str], text: &Text<'_>) {
         for attribute in &action.attributes {
             if known.contains(&attribute.name.as_str()) {
@@ -258,7 +258,7 @@ fn at_brace(text: &str, from: usize) -> usize {
     text.get(from..).and_then(|rest| rest.find('{')).map_or(from, |found| from + found)
 }
 
-/// The end of a literal value that begins after `from`.
+/// The end of the first string literal after `from`.
 fn after_literal(text: &str, from: usize) -> usize {
     let rest = text.get(from..).unwrap_or_default();
     let Some(open) = rest.find(['"', '\'']) else { return from };

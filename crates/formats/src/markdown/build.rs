@@ -1,4 +1,4 @@
-//! Scopes, phases and steps: from nodes to a plan.
+//! Compiles scopes, phases and steps: from nodes to a plan.
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ use super::parse::Text;
 use super::scope::{Meaning, Names};
 use super::text::{Around, element, range};
 
-/// Iterations of a loop that does not say how many there may be.
+/// Maximum iterations of a loop that does not set them.
 const ITERATIONS: u64 = 1_000;
 
-/// A scope as steps: one for each phase.
+/// A compiled scope: one step for each phase.
 pub(super) struct Built {
     pub(super) phases: Vec<Step>,
     /// The names of its actions.
     pub(super) gives: Vec<Arc<str>>,
 }
 
-/// What a block's scope starts with.
+/// The initial variables of a block's scope.
 #[derive(Clone)]
 struct Provided {
     provide: Vec<(Arc<str>, Expr)>,
@@ -43,7 +43,7 @@ struct Provided {
 }
 
 impl Compiler<'_> {
-    /// Builds a scope from its nodes.
+    /// Compiles a scope from its nodes.
     pub(super) fn scope(&mut self, nodes: &[&Node], text: &Text<'_>, mut names: Names, skip_first: bool) -> Built {
         let mut built = Built { phases: Vec::new(), gives: Vec::new() };
         names.expect(self.action_names(nodes));
@@ -58,7 +58,7 @@ impl Compiler<'_> {
         built
     }
 
-    /// Names that the actions among nodes set.
+    /// The names that the actions among the nodes set.
     fn action_names(&self, nodes: &[&Node]) -> Vec<String> {
         let named = nodes.iter().filter_map(|node| {
             let Node::MdxJsxFlowElement(flow) = node else { return None };
@@ -123,7 +123,7 @@ impl Compiler<'_> {
         self.blocks(nodes, text, &Around { names, locals: &[], is_inserted: false })
     }
 
-    /// A step that says some text.
+    /// A step that appends text to the conversation.
     fn say(&mut self, blocks: Vec<Block>, thread: &Arc<str>, siblings: &mut Siblings) -> Step {
         let mut scripts = Vec::new();
         let blocks = blocks.into_iter().map(|block| template(block, &mut self.slots, &mut scripts)).collect();
@@ -212,7 +212,7 @@ impl Compiler<'_> {
         }))
     }
 
-    /// The bound of a loop.
+    /// The iteration limit of a loop.
     fn most(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<u64> {
         let value = match action.get("max").map(|attribute| &attribute.value) {
             None => return Some(ITERATIONS),
@@ -226,13 +226,13 @@ impl Compiler<'_> {
             Some(value) => Some(value),
             None => {
                 self.attribute_error(action, "max", "must be a whole number of at least 1", text).help =
-                    Some("write max={20}; a bound that depends on a value belongs into until".into());
+                    Some("write max={20}; put a limit that depends on a value into until".into());
                 None
             }
         }
     }
 
-    /// `<Cond>`, with the `<Else>` in it.
+    /// `<Cond>`, including its `<Else>`.
     fn cond(
         &mut self,
         action: &Action<'_>,
@@ -275,7 +275,7 @@ impl Compiler<'_> {
         Some(Kind::Branch { arms: vec![(condition, then?)], otherwise })
     }
 
-    /// An action that is a function of the configuration.
+    /// An action that calls a configured function.
     fn call(
         &mut self,
         action: &Action<'_>,
@@ -309,7 +309,7 @@ impl Compiler<'_> {
         Some(Kind::Call(call))
     }
 
-    /// The values that a block is given; `None` if something is wrong with them.
+    /// The values provided to a block; `None`, with an error, if they are not valid.
     fn provide(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<Provided> {
         let mut given = Provided { provide: Vec::new(), scripts: Vec::new(), names: Vec::new() };
         let expression = match action.get("provide").map(|attribute| &attribute.value) {
@@ -324,7 +324,7 @@ impl Compiler<'_> {
         let allocator = Allocator::default();
         let parsed = self.read(expression, &allocator)?;
         let Expression::ObjectExpression(object) = &parsed else {
-            self.attribute_error(action, "provide", "must be an object with its names written out", text).help =
+            self.attribute_error(action, "provide", "must be an object literal with plain keys", text).help =
                 Some("write provide={{ name: value }}".into());
             return None;
         };
@@ -334,7 +334,7 @@ impl Compiler<'_> {
                 ObjectPropertyKind::ObjectProperty(pair) if !pair.computed && !pair.method => pair,
                 other => {
                     let (start, end) = (other.span().start as usize, other.span().end as usize);
-                    let message = "provide needs its names written out".to_owned();
+                    let message = "provide must be an object literal with plain keys".to_owned();
                     self.report(expression, Code::ActionAttribute, start, end, message).help =
                         Some("write provide={{ name: value }}".into());
                     is_fine = false;
@@ -359,7 +359,7 @@ impl Compiler<'_> {
                 None => is_fine = false,
             }
         }
-        // The names count even if a value is wrong, so that the block is checked with them.
+        // The names count even if a value is not valid, so that the block is checked with them.
         if !is_fine {
             given.provide.clear();
         }
@@ -389,7 +389,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Nodes between thematic breaks; empty phases are left out.
+/// Groups nodes into phases, separated by thematic breaks; empty phases are left out.
 pub(super) fn phases<'n>(nodes: &[&'n Node]) -> Vec<Vec<&'n Node>> {
     let kept = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
     let mut phases = vec![Vec::new()];
@@ -404,7 +404,7 @@ pub(super) fn phases<'n>(nodes: &[&'n Node]) -> Vec<Vec<&'n Node>> {
     phases
 }
 
-/// Where a node starts.
+/// The start offset of a node.
 pub(super) fn start(node: &Node) -> usize {
     range(node).0
 }

@@ -1,4 +1,4 @@
-//! What an expression may contain: its names, and everything in it that is not allowed.
+//! Checks the content of an expression: its names, and everything that is not allowed.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use oxc_ast_visit::{Visit, walk};
 use oxc_span::GetSpan;
 use oxc_syntax::scope::ScopeFlags;
 
-/// Names that no expression may use, not even for a property.
+/// Names that no expression may use, not even as a property.
 const RESTRICTED: [&str; 24] = [
     "eval",
     "Function",
@@ -39,7 +39,7 @@ const RESTRICTED: [&str; 24] = [
     "prototype",
 ];
 
-/// Two neighbouring pieces of an expression, by their three ends, and what it means that they change places.
+/// Two adjacent pieces of an expression to swap, given by their three boundaries, and the title of that fix.
 pub(super) struct Swap {
     pub(super) title: String,
     pub(super) start: usize,
@@ -47,14 +47,14 @@ pub(super) struct Swap {
     pub(super) end: usize,
 }
 
-/// A problem in an expression, at bytes of its text.
+/// A problem in an expression, at a byte range of its text.
 pub(super) struct Finding {
     pub(super) code: Code,
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) message: String,
     pub(super) help: Option<String>,
-    /// Two neighbouring pieces that change places.
+    /// A fix that swaps two adjacent pieces.
     pub(super) swap: Option<Swap>,
 }
 
@@ -63,23 +63,23 @@ pub(super) struct Part {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) what: What,
-    /// Names of the functions around it.
+    /// Names bound by the functions around it.
     pub(super) locals: Vec<String>,
 }
 
-/// What Markdown it is.
+/// The kind of Markdown.
 pub(super) enum What {
-    /// Another file.
+    /// An included file.
     Include(String),
-    /// What stands between `<>` and `</>`.
+    /// A fragment: the range between `<>` and `</>`.
     Fragment(usize, usize),
 }
 
-/// What was found in an expression.
+/// The findings in an expression.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) findings: Vec<Finding>,
-    /// Free names, each at its first place.
+    /// Free names, each with its first occurrence.
     pub(super) free: Vec<(String, usize, usize)>,
     pub(super) parts: Vec<Part>,
     scopes: Vec<Vec<String>>,
@@ -87,7 +87,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Looks at an expression whose functions see `locals` around it.
+    /// Checks an expression that is inside functions with the names `locals`.
     pub(super) fn of(expression: &Expression<'_>, locals: &[String]) -> Seen {
         let mut seen = Seen { scopes: vec![locals.to_vec()], ..Seen::default() };
         seen.visit_expression(expression);
@@ -102,8 +102,7 @@ impl Seen {
 
     fn unsupported(&mut self, span: oxc_span::Span, name: &str) {
         let message = format!("{name} is not allowed in an expression");
-        let help = "expressions have values, operators, calls and functions; statements, classes, patterns and new are \
-                    left out";
+        let help = "expressions have values, operators, calls and functions, not statements, classes, patterns or new";
         self.note(Code::ExpressionUnsupported, span, message, help);
     }
 
@@ -138,14 +137,14 @@ impl Seen {
         }
         let span = outer.property.span;
         let (start, end) = (span.start as usize, span.end as usize);
-        let message = format!("join() gives a text, and a text has no {method}()");
+        let message = format!("join() returns a string, and a string has no {method}()");
         let swap = OF_LISTS[..5].contains(&method).then(|| Swap {
             title: format!("call {method}() before join()"),
             start: inner.object.span().end as usize,
             middle: join.span.end as usize,
             end: call.span.end as usize,
         });
-        let help = Some(format!("call {method}() on the list, and join() on what it gives"));
+        let help = Some(format!("call {method}() on the list, and join() on the result"));
         self.findings.push(Finding { code: Code::NotAMethod, start, end, message, help, swap });
     }
 
@@ -244,7 +243,7 @@ fn bound(params: &oxc_ast::ast::FormalParameters<'_>) -> Vec<String> {
     params.items.iter().filter_map(|item| item.pattern.get_identifier_name()).map(|name| name.to_string()).collect()
 }
 
-/// Names that statements declare.
+/// Adds the names that statements declare.
 fn declared(statements: &[Statement<'_>], names: &mut Vec<String>) {
     for statement in statements {
         match statement {
@@ -258,7 +257,7 @@ fn declared(statements: &[Statement<'_>], names: &mut Vec<String>) {
     }
 }
 
-/// The name of a kind of syntax that expressions do not have.
+/// The name of a syntax element that is not allowed in expressions.
 fn forbidden(kind: &AstKind<'_>) -> Option<&'static str> {
     Some(match kind {
         AstKind::ThisExpression(_) => "ThisExpression",

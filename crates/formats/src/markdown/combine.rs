@@ -1,8 +1,8 @@
-//! JSON Schemas that are made of others, as the library behind `$.z` writes them: as short as they can be said.
+//! Combines JSON Schemas like the library behind `$.z`, in the shortest form.
 
 use flowloom_core::value::{Map, Value};
 
-/// The type of a schema that says nothing but one of these types, and perhaps what is `beside` it.
+/// The type of a schema that consists only of a primitive type and keys in `beside`.
 fn primitive<'s>(schema: &'s Map, beside: &[&str]) -> Option<&'s Value> {
     let kind = schema.get("type")?;
     let is_one = matches!(kind.as_str(), Some("string" | "number" | "boolean" | "null"));
@@ -10,7 +10,7 @@ fn primitive<'s>(schema: &'s Map, beside: &[&str]) -> Option<&'s Value> {
     (is_one && is_all).then_some(kind)
 }
 
-/// One of several schemas.
+/// A schema for a value of any of the members.
 pub(super) fn union(members: Vec<Map>) -> Map {
     let all = |key: &str| -> Option<Vec<&Value>> {
         let only = |member: &Map| member.len() == 2 && member.contains_key("type");
@@ -42,7 +42,7 @@ fn unique<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<Value> {
     kept
 }
 
-/// A list with a schema for each of its places.
+/// A schema for a list with a fixed schema for each position.
 pub(super) fn tuple(members: Vec<Map>) -> Map {
     let count = members.len() as i64;
     Map::from_iter([
@@ -53,7 +53,7 @@ pub(super) fn tuple(members: Vec<Map>) -> Map {
     ])
 }
 
-/// Lets a schema be `null` as well.
+/// Makes a schema accept `null` as well.
 pub(super) fn nullable(schema: &mut Map) {
     if let Some(kind) = primitive(schema, &["description"]).cloned() {
         schema.insert("type".into(), Value::list(vec![kind, "null".into()]));
@@ -68,7 +68,7 @@ pub(super) fn nullable(schema: &mut Map) {
     }
 }
 
-/// Adds the fields of another object, which count before its own.
+/// Adds the fields of another object; they override existing ones.
 pub(super) fn extend(schema: &mut Map, more: &Map) {
     let added = more.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
     let (mut fields, mut required) = parts(schema);
@@ -78,7 +78,7 @@ pub(super) fn extend(schema: &mut Map, more: &Map) {
     set(schema, fields, required);
 }
 
-/// Keeps the named fields, or the others.
+/// Keeps the named fields (`keeps`), or all others.
 pub(super) fn select(schema: &mut Map, named: &Value, keeps: bool) {
     let (mut fields, mut required) = parts(schema);
     fields.retain(|key, _| named.get(key).is_some_and(Value::is_truthy) == keeps);

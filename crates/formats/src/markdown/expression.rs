@@ -1,5 +1,5 @@
-//! Expressions: checked, and turned into what is evaluated natively or in the sandbox. Markdown inside them (included
-//! files, fragments) becomes text with expressions of its own.
+//! Expressions: checked, and compiled into native or sandboxed evaluation. Markdown inside them (included files,
+//! fragments) becomes text with expressions of its own.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use super::parse::Text;
 use super::scope::{Meaning, Names};
 use super::{Compiler, lex};
 
-/// Bytes of one expression at most.
+/// Maximum size of an expression, in bytes.
 const LENGTH: usize = 32 << 10;
 
-/// Names that are offered as inputs at most.
+/// Maximum number of undeclared names that a fix declares as inputs.
 const UNDECLARED: usize = 100;
 
-/// Names that JavaScript itself gives an expression.
+/// Global names of JavaScript that expressions may use.
 const GLOBALS: [&str; 13] = [
     "undefined",
     "NaN",
@@ -44,8 +44,8 @@ const GLOBALS: [&str; 13] = [
     "Error",
 ];
 
-/// What surrounds the text of an expression that has Markdown in it: how its texts are put together (`$$m`), and how a
-/// value becomes text (`$$t`).
+/// JavaScript around an expression that contains Markdown. It defines how its texts are joined (`$$m`) and how a value
+/// becomes text (`$$t`).
 const MARKDOWN: (&str, &str) = (
     "(($$m,$$t)=>$$t((\n",
     "\n)))(b=>{const t=v=>{if(v instanceof String)return String(v);if(Array.isArray(v)){const f=v.flat(Infinity);\
@@ -57,25 +57,25 @@ const MARKDOWN: (&str, &str) = (
      if(f.length&&f.every(x=>x instanceof String))return f.join('\\n')}return v})",
 );
 
-/// An expression that has been checked.
+/// A checked expression.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// As JavaScript, with Markdown put in.
+    /// The JavaScript source, with Markdown inserted.
     js: String,
     native: Option<Js>,
-    /// Variables that it reads.
+    /// The variables that it reads.
     pub(super) names: Vec<Arc<str>>,
     has_markdown: bool,
     place: Arc<Place>,
     span: Span,
 }
 
-/// The names that an expression uses and does not make itself.
+/// The free names of an expression.
 #[derive(Default)]
 pub(super) struct Free {
     /// Variables.
     read: Vec<Arc<str>>,
-    /// Names with a value that is known.
+    /// Names with a constant value.
     constants: Vec<(String, Value)>,
 }
 
@@ -89,17 +89,17 @@ pub(super) enum Chunk {
     Value(Source),
 }
 
-/// What an expression came to.
+/// The result of compiling an expression.
 pub(super) enum Compiled {
-    /// It is empty, or only a comment.
+    /// Empty, or only a comment.
     Nothing,
     Value(Source),
-    /// It is Markdown as a whole.
+    /// Entirely Markdown.
     Blocks(Vec<Block>),
 }
 
 impl Source {
-    /// A value that is known.
+    /// A constant value.
     pub(super) fn of(value: Value) -> Source {
         Source {
             js: flowloom_core::render::json(&value),
@@ -111,13 +111,13 @@ impl Source {
         }
     }
 
-    /// The value, if it depends on nothing.
+    /// The value, if it is constant.
     pub(super) fn constant(&self) -> Option<Value> {
         let native = self.native.as_ref().filter(|_| self.names.is_empty())?;
         native.evaluate(&flowloom_core::value::Map::new()).ok().map(Option::unwrap_or_default)
     }
 
-    /// What is evaluated; scripts are added to `scripts`.
+    /// The expression to evaluate; scripts are appended to `scripts`.
     pub(super) fn into_expr(self, slots: &mut usize, scripts: &mut Vec<Arc<Script>>) -> Expr {
         if let Some(native) = self.native {
             return Expr::Js(Arc::new(Js::Placed(Box::new(native), self.place)));
@@ -145,7 +145,7 @@ pub(super) fn template(block: Block, slots: &mut usize, scripts: &mut Vec<Arc<Sc
     Template { parts: block.into_iter().map(part).collect() }
 }
 
-/// Paragraphs in one line of thought: a blank line between them.
+/// Joins paragraphs with blank lines.
 pub(super) fn joined(blocks: Vec<Block>) -> Block {
     let mut whole = Block::new();
     for block in blocks {
@@ -158,7 +158,7 @@ pub(super) fn joined(blocks: Vec<Block>) -> Block {
 }
 
 impl Compiler<'_> {
-    /// Checks an expression; `None` if there is something wrong with it, which is reported.
+    /// Compiles an expression; `None`, with an error, if it is not valid.
     pub(super) fn expression(&mut self, text: &Text<'_>, names: &Names, locals: &[String]) -> Option<Compiled> {
         if lex::scan(text.text).is_blank {
             return Some(Compiled::Nothing);
@@ -196,14 +196,14 @@ impl Compiler<'_> {
                     let message = format!("this is not a JavaScript expression: {}", error.message);
                     let diagnostic = self.report(text, Code::ExpressionSyntax, at, at + length, message);
                     diagnostic.help =
-                        Some("one expression stands between braces; write \\{ for a brace that is only text".into());
+                        Some("write one expression between braces; write \\{ for a brace that is plain text".into());
                 }
                 None
             }
         }
     }
 
-    /// Reports what is not allowed, and gives the names that the expression uses.
+    /// Reports what is not allowed, and returns the free names of the expression.
     pub(super) fn names_of(&mut self, text: &Text<'_>, seen: &Seen, names: &Names) -> Option<Free> {
         for finding in &seen.findings {
             self.finding(text, finding);
@@ -253,11 +253,11 @@ impl Compiler<'_> {
         let diagnostic = self.report(text, Code::UnknownName, start, end, message);
         match meant {
             _ if names.is_later(name) => {
-                diagnostic.help = Some(format!("the action {name} stands further down; use its result after it"));
+                diagnostic.help = Some(format!("the action {name} is further down; use its result after it"));
             }
             _ if names.is_outside(name) => {
                 diagnostic.help =
-                    Some(format!("a block sees only what it is given: add provide={{{{ {name} }}}} to it"));
+                    Some(format!("a block sees only provided values: add provide={{{{ {name} }}}} to it"));
             }
             Some(meant) => {
                 diagnostic.help = Some(format!("did you mean {meant}?"));
@@ -281,7 +281,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The paragraphs of included files and fragments, by place.
+    /// The paragraphs of included files and fragments, by range.
     fn markdown_parts(
         &mut self,
         text: &Text<'_>,
@@ -366,7 +366,7 @@ impl Compiler<'_> {
         Source { js, native: native_markdown(&blocks), names, has_markdown: true, place, span }
     }
 
-    /// Adds an error about a part of an expression.
+    /// Adds an error at a part of an expression.
     pub(super) fn report(
         &mut self,
         text: &Text<'_>,
@@ -382,7 +382,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Names that people expect and that are left out.
+/// Global names of JavaScript that people expect and that are not available.
 const GLOBALS_OF_JS: [&str; 12] = [
     "Map",
     "Set",
@@ -403,7 +403,7 @@ fn is_identifier(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Markdown whose expressions all are evaluated natively.
+/// Markdown in which all expressions are evaluated natively; `None` if one is not.
 fn native_markdown(blocks: &[Block]) -> Option<Js> {
     let part = |chunk: &Chunk| match chunk {
         Chunk::Text(text) => Some(TemplatePart::Text(text.as_str().into())),

@@ -11,11 +11,11 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use super::parse::Text;
 use crate::Problems;
 
-/// What the frontmatter says.
+/// The content of the frontmatter.
 #[derive(Default)]
 pub(super) struct Frontmatter {
     pub(super) title: Option<String>,
-    /// Constants, each with its place.
+    /// Constants with their spans.
     pub(super) data: Vec<(String, Value, Span)>,
     pub(super) inputs: Vec<(Input, Span)>,
     pub(super) system: System,
@@ -24,23 +24,23 @@ pub(super) struct Frontmatter {
 /// The instructions in front of every conversation.
 #[derive(Default)]
 pub(super) enum System {
-    /// Ours.
+    /// The default instructions.
     #[default]
     Usual,
-    /// None.
+    /// No instructions.
     None,
-    /// The author's.
+    /// The author's instructions.
     Own(String),
 }
 
-/// YAML as data.
+/// YAML as a value.
 struct Yaml(Value);
 
-/// Deepest nesting, and the largest number of nodes.
+/// Limits of nesting depth and of the number of nodes.
 const DEPTH: usize = 64;
 const NODES: usize = 20_000;
 
-/// Reads the YAML that begins at `start` of a text.
+/// Parses the YAML that starts at `start` of a text, and reports errors.
 pub(super) fn read(yaml: &str, start: usize, text: &Text<'_>, problems: &mut Problems) -> Frontmatter {
     let mut options = serde_saphyr::options! { strict_booleans: true };
     if let Some(budget) = &mut options.budget {
@@ -72,7 +72,7 @@ pub(super) fn read(yaml: &str, start: usize, text: &Text<'_>, problems: &mut Pro
     }
     for (name, spec) in entries(map.get("input"), "input", &reader, problems) {
         let span = reader.key("input", &name);
-        // One that is wrong is known all the same: nothing else is to be said of its name.
+        // An input that is not valid still counts as declared: its name needs no further error.
         let input = input(&name, &spec, span, problems).unwrap_or_else(|| Input { name, ..Input::default() });
         frontmatter.inputs.push((input, span));
     }
@@ -102,7 +102,7 @@ fn entries(section: Option<&Value>, name: &str, reader: &Reader<'_>, problems: &
     }
 }
 
-/// Where things stand in the YAML.
+/// Finds the places of keys in the YAML.
 struct Reader<'a> {
     yaml: &'a str,
     start: usize,
@@ -110,14 +110,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The line with byte `at`.
+    /// The span of the line that contains byte `at`.
     fn line(&self, at: usize) -> Span {
         let at = at.min(self.yaml.len());
         let length = self.yaml[at..].find('\n').unwrap_or(self.yaml.len() - at);
         self.text.span(self.start + at, self.start + at + length.max(1))
     }
 
-    /// The key of a section, or of the top level.
+    /// The span of a key in a section, or at the top level.
     fn key(&self, section: &str, key: &str) -> Span {
         let from = if section.is_empty() { 0 } else { self.find(0, section).map_or(0, |at| at + section.len() + 1) };
         match self.find(from, key) {
@@ -142,7 +142,7 @@ fn plain(value: &Value) -> String {
 
 const KINDS: [&str; 4] = ["text", "select", "file", "array"];
 
-/// Reads one input.
+/// Reads the declaration of an input.
 fn input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Option<Input> {
     let text = |key: &str| spec.get(key).and_then(Value::as_str);
     let mut wrong = |message: String, help: &str| {
@@ -183,7 +183,7 @@ fn input(name: &str, spec: &Value, span: Span, problems: &mut Problems) -> Optio
     Some(Input { name: name.to_owned(), description, default, required, kind })
 }
 
-/// What an input can be; else what is wrong with it, and what to do.
+/// The kind of an input, or a message and help.
 fn kind_of(name: &str, kind: &str, spec: &Value) -> Result<InputKind, (String, String)> {
     let text = |key: &str| spec.get(key).and_then(Value::as_str);
     let wrong = |message: String, help: &str| Err((message, help.to_owned()));

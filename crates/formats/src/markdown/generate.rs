@@ -1,4 +1,4 @@
-//! The actions that ask a model.
+//! The actions that call a model.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use super::scope::{Meaning, Names};
 use super::{Compiler, ROLE_MARK, SYSTEM};
 use crate::servers::tool_name;
 
-/// Temperature where the definition does not say.
+/// Default temperature.
 const TEMPERATURE: f64 = 0.5;
-/// Rounds of tool calls at most.
+/// Maximum number of rounds of tool calls.
 const ROUNDS: u32 = 8;
 
 impl Compiler<'_> {
-    /// `<GenText>` and `<GenObject>`; `None` if something is wrong, which is reported.
+    /// `<GenText>` and `<GenObject>`; `None`, with an error, if they are not valid.
     pub(super) fn generate(
         &mut self,
         action: &Action<'_>,
@@ -81,7 +81,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// The instructions, with a role.
+    /// The instructions, with the role appended.
     fn system(&self, role: Option<Template>) -> Option<Data> {
         let mut parts = match &self.frontmatter.system {
             System::Usual => vec![Part::Text(SYSTEM.into())],
@@ -96,7 +96,7 @@ impl Compiler<'_> {
         (!parts.is_empty()).then_some(Data::Text(Template { parts }))
     }
 
-    /// A text, written or computed.
+    /// A text attribute, literal or computed.
     pub(super) fn text_attribute(
         &mut self,
         action: &Action<'_>,
@@ -122,7 +122,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// An expression that must be one.
+    /// A required expression attribute.
     pub(super) fn value_attribute(
         &mut self,
         action: &Action<'_>,
@@ -144,7 +144,7 @@ impl Compiler<'_> {
         None
     }
 
-    /// A condition; a text in quotes is as true as JavaScript finds it.
+    /// A condition; a string literal is truthy or falsy as in JavaScript.
     pub(super) fn condition_attribute(
         &mut self,
         action: &Action<'_>,
@@ -158,7 +158,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The options, and those that are computed.
+    /// The constant options, and the computed ones.
     fn options(
         &mut self,
         action: &Action<'_>,
@@ -307,7 +307,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The tools.
+    /// The tools of the action.
     fn tools(&mut self, action: &Action<'_>, names: &Names, text: &Text<'_>) -> Option<Vec<AgentTool>> {
         if action.get("tools").is_none() {
             return Some(Vec::new());

@@ -1,4 +1,4 @@
-//! Markdown that is put in place: other files and fragments.
+//! Inserted Markdown: included files and fragments.
 
 use flowloom_core::code::Code;
 
@@ -8,13 +8,13 @@ use super::parse::{Text, parse};
 use super::scope::Names;
 use super::text::Around;
 
-/// Files inside files at most.
+/// Maximum depth of includes.
 const DEPTH: usize = 16;
-/// Inclusions in all at most.
+/// Maximum total number of includes.
 const INCLUSIONS: usize = 1_000;
 
 impl Compiler<'_> {
-    /// The paragraphs of an included file; `None` if it cannot be used, which is reported.
+    /// The paragraphs of an included file; `None`, with an error, if it cannot be used.
     pub(super) fn include(
         &mut self,
         text: &Text<'_>,
@@ -24,7 +24,7 @@ impl Compiler<'_> {
         locals: &[String],
     ) -> Option<Vec<Block>> {
         let Some(name) = resolve(self.entry, path) else {
-            let message = format!("include({path:?}) leads out of the workflow's folder");
+            let message = format!("include({path:?}) is outside the workflow's folder");
             self.report(text, Code::IncludeFailed, start, end, message).help =
                 Some("put the file into the folder of the workflow, or below it".into());
             return None;
@@ -81,7 +81,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The path of an included file, from the folder of the definition; `None` if it lies outside.
+/// The path of an included file, relative to the folder of the definition; `None` if it is outside.
 fn resolve(entry: &str, path: &str) -> Option<String> {
     let folder = entry.rfind(['/', '\\']).map_or("", |at| &entry[..=at]);
     let mut parts: Vec<&str> = Vec::new();

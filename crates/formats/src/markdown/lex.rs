@@ -1,18 +1,19 @@
-//! Where a JavaScript expression ends: brackets, texts, templates, comments and fragments, without a parser.
+//! Finds the end of a JavaScript expression from brackets, strings, templates, comments and fragments, without a
+//! parser.
 //!
-//! The Markdown parser asks at every closing brace whether the expression is complete; errors in it are found later, all
-//! of them.
+//! The Markdown parser asks at every closing brace whether the expression is complete. Errors in the expression are
+//! reported later, all at once.
 
-/// What a scan of an expression found.
+/// The result of scanning an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scan {
     /// Whether everything that was opened is closed.
     pub(super) is_balanced: bool,
-    /// Whether there is nothing but space and comments.
+    /// Whether there is only white space and comments.
     pub(super) is_blank: bool,
 }
 
-/// Words after which a slash starts a regular expression.
+/// Keywords after which a slash starts a regular expression.
 const BEFORE_REGEX: [&str; 8] = ["return", "typeof", "in", "of", "void", "delete", "instanceof", "case"];
 
 /// Scans the text of an expression.
@@ -25,7 +26,7 @@ pub(super) fn scan(text: &str) -> Scan {
 struct Lexer<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// What is open: `{`, `(`, `[`, `$` (in a template), `` ` `` (a template's text), `<` (a fragment's text).
+    /// The open brackets: `{`, `(`, `[`, `$` (in a template), `` ` `` (text of a template), `<` (text of a fragment).
     open: Vec<u8>,
     after_value: bool,
     is_blank: bool,
@@ -36,7 +37,7 @@ impl Lexer<'_> {
         &self.bytes[self.at..]
     }
 
-    /// Reads to the end; `false` if it is inside a text or a comment.
+    /// Reads to the end; `false` if that is inside a string or a comment.
     fn run(&mut self) -> bool {
         while let Some(byte) = self.bytes.get(self.at).copied() {
             match self.open.last() {
@@ -103,7 +104,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reads one token of code; `false` if it does not end.
+    /// Reads one token of code; `false` if it is not terminated.
     fn token(&mut self, byte: u8) -> bool {
         match byte {
             b'"' | b'\'' => return self.text(byte),
@@ -115,7 +116,7 @@ impl Lexer<'_> {
             b'}' | b')' | b']' => {
                 let opening = self.open.pop();
                 if opening.is_none() {
-                    // More is closed than was opened: an error that the parser of expressions reports.
+                    // More is closed than was opened; the expression parser reports that error.
                     self.at = self.bytes.len();
                     return true;
                 }
@@ -158,7 +159,7 @@ impl Lexer<'_> {
         false
     }
 
-    /// A regular expression, or a lone slash if the line ends before it does.
+    /// Reads a regular expression, or a single slash if the line ends first.
     fn regex(&mut self) {
         let (mut at, mut in_class) = (self.at + 1, false);
         while let Some(byte) = self.bytes.get(at) {

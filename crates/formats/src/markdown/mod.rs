@@ -1,8 +1,9 @@
 //! The `markdown` format: lebrunel/agentflow's workflows in Markdown with expressions and actions (docs/formats/markdown.md).
 //!
-//! A file is read into a tree (`parse`, after a look at it in `source`); the frontmatter says what it can be given
-//! (`frontmatter`); nodes become phases and steps (`build`, `generate`, `actions`), their text becomes prompts (`text`,
-//! `include`), and expressions become what is evaluated natively or in the sandbox (`expression`, `check`, `native`).
+//! A file is scanned against limits (`source`) and parsed into a tree (`parse`). The frontmatter declares the inputs
+//! (`frontmatter`). Nodes become phases and steps (`build`, `generate`, `actions`), their text becomes messages
+//! (`text`, `include`), and expressions are compiled for native or sandboxed evaluation (`expression`, `check`,
+//! `native`).
 
 mod actions;
 mod build;
@@ -41,21 +42,21 @@ use scope::{Meaning, Names};
 
 pub use present::present;
 
-/// What stands between the instructions and a role.
+/// The text between the instructions and a role.
 pub const ROLE_MARK: &str = "\n\nYour role in this step: ";
 
-/// The instructions in front of every conversation, unless the frontmatter has others.
+/// The default instructions in front of every conversation.
 pub const SYSTEM: &str = "You carry out one step of a workflow. The conversation holds the texts of the workflow's \
 author and the results of earlier steps. Do exactly what the last text asks, with what stands before it as context. \
 Answer with the result alone: no greeting, no introduction, no explanation of what you did, no question back, and no \
 offer of further help. Write Markdown where it helps, unless the text asks for another form. Your answer is stored as \
 it is, and later steps build on it.";
 
-/// How values become text in this format.
+/// The text rules of this format.
 const RULES: TextRules =
     TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::JavaScript, keeps_type: true };
 
-/// Room for the recursion over a text that is nested as deeply as a text may be.
+/// Stack size for the recursion over the most deeply nested text, in bytes.
 const STACK: usize = 96 << 20;
 
 /// Compiles one file.
@@ -66,17 +67,17 @@ struct Compiler<'a> {
     needs: &'a mut Vec<String>,
     frontmatter: Frontmatter,
     functions: Vec<(Arc<str>, Span)>,
-    /// Files that are being included.
+    /// Files that are currently being included.
     including: Vec<String>,
     inclusions: usize,
     fragments: usize,
     slots: usize,
     lines: parse::Lines,
-    /// Names that could be inputs and are not declared, and whether they are used as lists.
+    /// Undeclared names that could be inputs, and whether they are used as lists.
     undeclared: Vec<(String, bool)>,
 }
 
-/// Compiles a Markdown workflow; files that it includes and `sources` does not have are added to `needs`.
+/// Compiles a Markdown workflow. Included files that `sources` lacks are added to `needs`.
 pub(crate) fn compile(
     source: Source<'_>,
     sources: &Sources,
@@ -87,7 +88,7 @@ pub(crate) fn compile(
         problems.error(Code::TooComplex, Span::default(), message);
         return None;
     }
-    // On a stack of its own: the tree of a text can be as deep as the text is long.
+    // On a thread with a large stack: the tree of a text can be as deep as the text is long.
     let compiled = std::thread::scope(|scope| {
         let work = || compile_here(&source, sources, &mut *problems, needs);
         let started = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
@@ -169,7 +170,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// The names that the frontmatter gives.
+    /// The names that the frontmatter declares.
     fn root_names(&mut self) -> Names {
         let mut names = Names::default();
         let data = self.frontmatter.data.iter().map(|(name, _, span)| (name.clone(), *span));
@@ -209,7 +210,7 @@ impl Compiler<'_> {
         if base.is_empty() { "Untitled".to_owned() } else { base.to_owned() }
     }
 
-    /// Offers to declare what is used and not declared, all at once.
+    /// Adds a fix that declares all undeclared names at once.
     fn offer_inputs(&mut self, text: &Text<'_>) {
         let mut names: Vec<(String, bool)> = Vec::new();
         for (name, is_list) in std::mem::take(&mut self.undeclared) {
@@ -253,13 +254,13 @@ fn plain(node: &Node, text: &Text<'_>) -> String {
     }
 }
 
-/// A phase as it is written.
+/// The source of a phase.
 fn written(phase: &[&Node], text: &Text<'_>) -> String {
     let (Some(first), Some(last)) = (phase.first(), phase.last()) else { return String::new() };
     text.text[build::start(first)..text::range(last).1].to_owned()
 }
 
-/// The role in a system prompt, if it has one.
+/// The role in a system prompt, if there is one.
 pub fn role_of(system: &str) -> Option<&str> {
     let mark = ROLE_MARK.trim_start();
     system.strip_prefix(mark).or_else(|| system.split_once(ROLE_MARK).map(|(_, role)| role))

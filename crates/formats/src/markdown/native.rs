@@ -1,4 +1,4 @@
-//! Turns the part of JavaScript that needs no interpreter into what is evaluated without one.
+//! Converts the subset of JavaScript that is evaluated natively.
 
 use flowloom_core::js::{Binary, Item, Js, Logic, Property, Unary};
 use flowloom_core::value::{Number, Value};
@@ -7,10 +7,10 @@ use oxc_ast::ast::{
     ObjectExpression, ObjectPropertyKind, PropertyKey, PropertyKind, TemplateLiteral, UnaryOperator,
 };
 
-/// Deeper expressions are left to the interpreter.
+/// Maximum depth of a native expression; deeper ones are evaluated in the sandbox.
 const DEPTH: usize = 64;
 
-/// Members that every object, list or text has; they are functions.
+/// Inherited members of objects, lists and strings; they are functions.
 const INHERITED: [&str; 11] = [
     "constructor",
     "hasOwnProperty",
@@ -25,7 +25,7 @@ const INHERITED: [&str; 11] = [
     "at",
 ];
 
-/// Methods of lists and texts, which are values too, if only as functions.
+/// Methods of lists and strings; as values they are functions.
 const METHODS: [&str; 40] = [
     "concat",
     "copyWithin",
@@ -69,10 +69,10 @@ const METHODS: [&str; 40] = [
     "trim",
 ];
 
-/// How a name is read.
+/// Resolves a name.
 pub(super) type Names<'n> = &'n dyn Fn(&str) -> Option<Js>;
 
-/// What stands for calls and fragments that are known when compiling.
+/// Supplies the value of calls and fragments that are known at compile time.
 pub(super) type Known<'n> = &'n dyn Fn(&Expression<'_>) -> Option<Js>;
 
 /// Converts expressions.
@@ -82,7 +82,7 @@ pub(super) struct Native<'n> {
 }
 
 impl Native<'_> {
-    /// The expression, if no interpreter is needed for it.
+    /// The native form of an expression; `None` if it needs the sandbox.
     pub(super) fn convert(&self, expression: &Expression<'_>) -> Option<Js> {
         self.at(expression, 0).filter(|js| is_exact(js, true))
     }
@@ -207,13 +207,14 @@ impl Native<'_> {
     }
 }
 
-/// Whether the native value is JavaScript's. Data has no `NaN` in lists and objects, so those that the expression makes
-/// must be its result and not be looked at by the rest of it: JSON, too, has `null` there.
+/// Whether the native result equals that of JavaScript. Lists and objects cannot hold `NaN` here, so a list or object
+/// that the expression creates must be its result and not be read by the rest of it: in a result, JSON has `null` there
+/// as well.
 fn is_exact(js: &Js, is_result: bool) -> bool {
     match js {
         Js::List(items) => {
             is_result
-                // A list of texts in Markdown is such a text itself, which only the interpreter knows of it.
+                // A list of Markdown texts is rendered as text, which only the sandbox knows.
                 && !items.iter().any(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_markdown(js)))
                 && items.iter().all(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_exact(js, true)))
         }
@@ -239,7 +240,7 @@ fn is_exact(js: &Js, is_result: bool) -> bool {
     }
 }
 
-/// Whether the value may be a text in Markdown.
+/// Whether the value may be a Markdown text.
 fn is_markdown(js: &Js) -> bool {
     match js {
         Js::Markdown(_) => true,
@@ -250,7 +251,7 @@ fn is_markdown(js: &Js) -> bool {
     }
 }
 
-/// The name of a key that is not computed; `None` for what only an interpreter does right.
+/// The name of a key that is not computed; `None` for keys that need the sandbox.
 pub(super) fn static_key(key: &PropertyKey<'_>) -> Option<String> {
     let name = key.static_name()?.into_owned();
     (name != "__proto__").then_some(name)

@@ -1,4 +1,4 @@
-//! Reads Markdown with expressions and elements into a tree, with places in the file.
+//! Parses Markdown with expressions and elements into a tree with file positions.
 
 use std::cell::Cell;
 
@@ -11,49 +11,49 @@ use markdown::{Constructs, MdxSignal, ParseOptions, to_mdast};
 use super::lex;
 use crate::Problems;
 
-/// Bytes that may be looked at to find the ends of expressions, for each byte of a file and in any case.
+/// Budget for finding the ends of expressions, in scanned bytes: a factor per byte of the file, and a constant.
 const LOOKS: (usize, usize) = (64, 4 << 20);
 
-/// A piece of Markdown, and where it stands.
+/// A piece of Markdown with its position.
 #[derive(Clone, Debug)]
 pub(super) struct Text<'a> {
-    /// The file.
+    /// The path of the file.
     pub(super) file: &'a str,
-    /// Its whole text.
+    /// The whole text of the file.
     pub(super) whole: &'a str,
-    /// Offset of this piece in the file, piece by piece: `(offset here, offset in the file)`.
+    /// Maps offsets in this piece to offsets in the file: `(offset here, offset in the file)`.
     pub(super) stops: Vec<(usize, usize)>,
-    /// The piece.
+    /// The text of the piece.
     pub(super) text: &'a str,
 }
 
 impl<'a> Text<'a> {
-    /// A part of it.
+    /// A part of the piece.
     pub(super) fn slice<'t>(&'t self, start: usize, end: usize) -> Text<'t> {
         let inner = self.stops.iter().filter(|(from, _)| start < *from && *from < end);
         let stops = std::iter::once((0, self.place(start))).chain(inner.map(|(from, to)| (from - start, *to)));
         Text { file: self.file, whole: self.whole, stops: stops.collect(), text: &self.text[start..end] }
     }
 
-    /// The text of an expression in it.
+    /// The text of an expression in the piece.
     pub(super) fn expression<'t>(&'t self, value: &'t str, stops: &[(usize, usize)]) -> Text<'t> {
         let stops = stops.iter().map(|(from, to)| (*from, self.place(*to))).collect();
         Text { file: self.file, whole: self.whole, stops, text: value }
     }
 
-    /// Where byte `at` of this text stands in the file.
+    /// The offset in the file of byte `at` of this piece.
     pub(super) fn place(&self, at: usize) -> usize {
         place(&self.stops, at)
     }
 
-    /// The range in the file.
+    /// The span in the file of a range of this piece.
     pub(super) fn span(&self, start: usize, end: usize) -> Span {
         let (start, end) = (self.place(start), self.place(end));
         Span { start, length: end.saturating_sub(start) }
     }
 }
 
-/// Lines and columns of a file, found in the same time wherever they are.
+/// Finds lines and columns of a file in constant time.
 #[derive(Default)]
 pub(super) struct Lines {
     file: String,
@@ -65,7 +65,7 @@ pub(super) struct Lines {
 const STEP: usize = 512;
 
 impl Lines {
-    /// Line and column of a byte, both from 1.
+    /// Line and column of a byte offset, both from 1.
     pub(super) fn place(&mut self, text: &Text<'_>, offset: usize) -> (usize, usize) {
         let bytes = text.whole.as_bytes();
         if self.file != text.file || self.marks.is_empty() {
@@ -88,17 +88,17 @@ impl Lines {
     }
 }
 
-/// The place after a byte.
+/// The position after a byte.
 fn after((line, column): (usize, usize), byte: u8) -> (usize, usize) {
     match byte {
         b'\n' => (line + 1, 1),
-        // Bytes inside a character take no column.
+        // Continuation bytes of a character take no column.
         0x80..=0xbf => (line, column),
         _ => (line, column + 1),
     }
 }
 
-/// Where byte `at` of a collected text stands.
+/// The offset in the file of byte `at` of a text assembled from pieces.
 pub(super) fn place(stops: &[(usize, usize)], at: usize) -> usize {
     let index = stops.partition_point(|(from, _)| *from <= at);
     match index.checked_sub(1).and_then(|index| stops.get(index)) {
@@ -107,7 +107,7 @@ pub(super) fn place(stops: &[(usize, usize)], at: usize) -> usize {
     }
 }
 
-/// The tree of a text; `None`, with an error, if it is not Markdown as it is read here.
+/// The tree of a text; `None`, with an error, if it cannot be parsed.
 pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> Option<Vec<Node>> {
     let looks = Cell::new(LOOKS.0 * text.text.len() + LOOKS.1);
     let constructs = Constructs { frontmatter: is_file, mdx_esm: false, ..Constructs::mdx() };
@@ -129,9 +129,9 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
             None => Some(root.children),
             Some(at) => {
                 let span = text.span(at, at + 1);
-                let diagnostic = problems.error(Code::MdxSyntax, span, "a tag begins here and does not end");
+                let diagnostic = problems.error(Code::MdxSyntax, span, "this tag is not closed");
                 diagnostic.file = text.file.to_owned();
-                diagnostic.help = Some("end it with > or />, or write \\< for a sign that is only text".into());
+                diagnostic.help = Some("end it with > or />, or write \\< for a sign that is plain text".into());
                 None
             }
         },
@@ -153,7 +153,7 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
     }
 }
 
-/// Where the parser took the beginning of a tag for text, because its paragraph ended in it.
+/// The offset at which the parser treated the start of a tag as text because its paragraph ended within it.
 fn unfinished(nodes: &[Node], text: &str) -> Option<usize> {
     let in_text = |node: &Node| {
         let (Node::Text(_), Some(position)) = (node, node.position()) else { return None };
@@ -165,7 +165,7 @@ fn unfinished(nodes: &[Node], text: &str) -> Option<usize> {
             .find(|at| {
                 let escapes = source[..*at].bytes().rev().take_while(|byte| *byte == b'\\').count();
                 let rest = &source[at + 1..];
-                // A sign with a blank behind it is only a sign.
+                // A `<` followed by white space is only a sign.
                 let is_sign = rest.starts_with(char::is_whitespace) && !rest.trim().is_empty();
                 escapes % 2 == 0 && !is_sign
             })
@@ -181,7 +181,7 @@ fn reason(text: &str, at: usize, reason: &str) -> String {
     if let Some(first) = reason.get(..1) {
         reason.replace_range(..1, &first.to_lowercase());
     }
-    // The name of an unclosed element may stand only in its place.
+    // The name of an unclosed element may be available only from the text.
     match text.get(..at).and_then(|before| before.rfind('<')).and_then(|open| text.get(open + 1..)) {
         Some(after) if reason.contains("in name") => {
             let name: String = after.chars().take_while(|c| c.is_alphanumeric()).collect();
@@ -191,7 +191,7 @@ fn reason(text: &str, at: usize, reason: &str) -> String {
     }
 }
 
-/// What to do about the mistakes that people make most.
+/// Help and a fix for the most common mistakes.
 fn advice(text: &Text<'_>, at: usize, reason: &str) -> (Option<String>, Option<Fix>) {
     let before = text.text.get(..at).unwrap_or_default();
     let after = text.text.get(at..).unwrap_or_default();
@@ -209,9 +209,9 @@ fn advice(text: &Text<'_>, at: usize, reason: &str) -> (Option<String>, Option<F
     let help = if reason.contains("closing tag") || reason.contains("closing slash") {
         "an element that is opened must be closed: <Name … /> or <Name …> … </Name> on lines of their own"
     } else if reason.contains("expression") || reason.contains("brace") {
-        "write \\{ for a brace that is only text"
+        "write \\{ for a brace that is plain text"
     } else if reason.contains("name") || reason.contains("tag") {
-        "write \\< for a sign that is only text"
+        "write \\< for a sign that is plain text"
     } else {
         return (None, None);
     };

@@ -31,7 +31,7 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     Presented { result: js_value(&whole), output }
 }
 
-/// Everything the run wrote; a line between what belongs to different phases or blocks.
+/// The transcript of the run, with a rule between different phases or blocks.
 fn text(env: &Env) -> String {
     let mut text = String::new();
     let mut before = None;
@@ -44,7 +44,7 @@ fn text(env: &Env) -> String {
     text
 }
 
-/// The names of the actions at the top level, in order.
+/// The names of the top-level actions, in order.
 fn actions(root: &Step) -> Vec<Arc<str>> {
     let Kind::Sequence(phases) = &root.kind else { return Vec::new() };
     let steps = phases.iter().flat_map(|phase| match &phase.kind {

@@ -1,4 +1,4 @@
-//! Schemas of objects that a model is asked for: JSON Schema as it is, or the builder `$.z`.
+//! Schemas of generated objects: literal JSON Schema, or the builder `$.z`.
 
 use flowloom_core::render;
 use flowloom_core::value::{Map, Number, Value};
@@ -8,7 +8,7 @@ use oxc_span::GetSpan;
 use super::combine;
 use super::native::static_key;
 
-/// A schema that cannot be understood: where, and why.
+/// An error in a schema, with its range.
 pub(super) struct Wrong {
     pub(super) start: usize,
     pub(super) end: usize,
@@ -28,13 +28,13 @@ const METHODS: &str = "string, number, boolean, array, object, enum, literal, un
                        gt, gte, lt, lte, multipleOf, length, nonempty, email, url, uuid, datetime, date, regex, \
                        startsWith, endsWith, includes, array, or, extend, merge, pick, omit, partial, strict, passthrough";
 
-/// Reads schemas; `data` gives the constants that they may name.
+/// Reads schemas; `data` resolves the constants that they may refer to.
 pub(super) struct Reader<'d> {
     pub(super) data: &'d dyn Fn(&str) -> Option<Value>,
 }
 
 impl Reader<'_> {
-    /// The JSON Schema that an expression stands for.
+    /// The JSON Schema that an expression denotes.
     pub(super) fn schema(&self, expression: &Expression<'_>) -> Read<Value> {
         match expression {
             Expression::CallExpression(_) => Ok(self.built(expression)?.schema.into()),
@@ -42,7 +42,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A literal.
+    /// The value of a literal expression.
     pub(super) fn constant(&self, expression: &Expression<'_>) -> Read<Value> {
         Ok(match expression {
             Expression::StringLiteral(literal) => literal.value.as_str().into(),
@@ -81,10 +81,7 @@ impl Reader<'_> {
             Expression::Identifier(name) => (self.data)(name.name.as_str())
                 .ok_or_else(|| wrong(expression, "only constants of the frontmatter's data can be named here"))?,
             _ => {
-                return Err(wrong(
-                    expression,
-                    "this is known only when the workflow runs; a schema must be known before",
-                ));
+                return Err(wrong(expression, "this value is known only at run time; a schema must be constant"));
             }
         })
     }
@@ -108,7 +105,7 @@ impl Reader<'_> {
         Ok(built)
     }
 
-    /// `$.z.name(…)`.
+    /// The schema of `$.z.name(…)`.
     fn base(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> Read<Built> {
         if let ("optional" | "nullable" | "nullish", Some(inner)) = (name, arguments.first()) {
             let mut built = self.built(inner)?;
@@ -116,7 +113,7 @@ impl Reader<'_> {
             return Ok(built);
         }
         let mut schema = self.plain(name, arguments, at)?;
-        // What a schema is told beside its parts.
+        // The options object next to the parts of the schema.
         let beside = arguments.last().filter(|_| name != "object" || arguments.len() > 1);
         if let Some(told @ Expression::ObjectExpression(_)) = beside
             && let Ok(told) = self.constant(told)
@@ -124,11 +121,11 @@ impl Reader<'_> {
         {
             schema.insert("description".into(), description.clone());
         }
-        // A field that may be anything may be missing too.
+        // A field of any type may be missing as well.
         Ok(Built { schema, is_optional: matches!(name, "any" | "unknown") })
     }
 
-    /// A schema without what is said of it.
+    /// The schema without its description.
     fn plain(&self, name: &str, arguments: &[&Expression<'_>], at: &Expression<'_>) -> Read<Map> {
         let first = || arguments.first().copied().ok_or_else(|| wrong(at, &format!("{name}() needs an argument")));
         let plain = |kind: &str| Ok(Map::from_iter([("type".into(), kind.into())]));
@@ -201,7 +198,7 @@ impl Reader<'_> {
         Ok(schema)
     }
 
-    /// `.name(…)` after a schema.
+    /// Applies `.name(…)` to a schema.
     fn refine(&self, name: &str, arguments: &[&Expression<'_>], built: &mut Built, at: &Expression<'_>) -> Read<()> {
         let first = || {
             let first = arguments.first().copied().ok_or_else(|| wrong(at, &format!("{name}() needs an argument")))?;
@@ -268,7 +265,7 @@ impl Reader<'_> {
 }
 
 impl Reader<'_> {
-    /// What makes another schema of a schema; `false` if `name` is something else.
+    /// Applies a method that replaces the schema; `false` if `name` is not one.
     fn wrap(
         &self,
         name: &str,
@@ -294,7 +291,7 @@ impl Reader<'_> {
     }
 }
 
-/// A text as a pattern that only it matches.
+/// A regular expression that matches exactly this text.
 fn escaped(text: &Value) -> String {
     let mut out = String::new();
     for c in text.as_str().unwrap_or_default().chars() {
@@ -306,7 +303,7 @@ fn escaped(text: &Value) -> String {
     out
 }
 
-/// Whether an expression is `$.z`, or a helper of that name.
+/// Whether an expression is `$.z`, or the same on a named helper.
 fn is_builder(expression: &Expression<'_>) -> bool {
     let Expression::StaticMemberExpression(member) = expression else { return false };
     let is_helper = matches!(&member.object, Expression::Identifier(name) if name.name.starts_with('$'));
@@ -328,12 +325,12 @@ fn wrong(expression: &Expression<'_>, message: &str) -> Wrong {
     Wrong { start: span.start as usize, end: span.end as usize, message: message.to_owned() }
 }
 
-/// A schema of one of some texts.
+/// The schema of one of several strings.
 pub(super) fn one_of(values: Value) -> Value {
     Value::map([("type", Value::from("string")), ("enum", values)])
 }
 
-/// What a schema's name and description become: its title and its description.
+/// Adds the name and the description of a schema as its `title` and `description`.
 pub(super) fn named(schema: Value, name: Option<Value>, description: Option<Value>) -> Value {
     let mut map = schema.as_map().cloned().unwrap_or_default();
     for (key, value) in [("title", name), ("description", description)] {

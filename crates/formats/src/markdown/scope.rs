@@ -1,23 +1,23 @@
-//! The names that an expression may use where it stands.
+//! The names in scope of an expression.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use flowloom_core::value::{Map, Value};
 
-/// What a name is at run time.
+/// The meaning of a name at run time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Meaning {
     /// A variable.
     Variable,
     /// A helper of a loop.
     Helper,
-    /// A helper that is always the same.
+    /// A helper with a constant value.
     Constant(Value),
 }
 
 impl Meaning {
-    /// A helper that has nothing in it.
+    /// An empty helper object.
     pub(super) fn empty() -> Meaning {
         Meaning::Constant(Map::new().into())
     }
@@ -27,13 +27,13 @@ impl Meaning {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     known: Arc<HashMap<String, Meaning>>,
-    /// In the order in which they came.
+    /// The names in the order of their declaration.
     order: Arc<Vec<String>>,
-    /// Names that actions further down will set.
+    /// Names that later actions will set.
     later: Arc<Vec<String>>,
-    /// Names of the scopes around this one.
+    /// Names of the enclosing scopes.
     outside: Arc<Vec<String>>,
-    /// The action whose attributes these are names of, and what its helpers are.
+    /// The action whose attributes are being compiled, and its helper.
     own: Option<(String, Meaning)>,
     is_nested: bool,
 }
@@ -55,12 +55,12 @@ impl Names {
         true
     }
 
-    /// The same with an action's own helpers, which hide those around it.
+    /// The same names with an action's own helper, which shadows outer ones.
     pub(super) fn with_own(&self, action: &str, meaning: Meaning) -> Names {
         Names { own: Some((format!("${action}"), meaning)), ..self.clone() }
     }
 
-    /// Notes the actions that follow.
+    /// Notes the names of later actions.
     pub(super) fn expect(&mut self, names: Vec<String>) {
         self.later = Arc::new(names);
     }

@@ -1,22 +1,24 @@
-//! Looks at a text before it is parsed, in one pass: what is larger, deeper or more tangled than anything that a person
-//! writes is refused, because the parser's work grows with the square of it.
+//! Checks a text against limits before it is parsed, in one pass. Texts beyond anything that people write are rejected,
+//! because the parser needs quadratic time for some of them.
 
-/// Bytes of a file at most.
+/// Maximum size of a file, in bytes.
 pub(super) const BYTES: usize = 256 << 10;
 
-/// Lines of a file at most.
+/// Maximum number of lines.
 const LINES: usize = 8_000;
 
-/// Levels of lists, quotes and brackets at most.
+/// Maximum nesting of lists, quotes and brackets.
 const NESTING: usize = 64;
 
-/// Attributes in one paragraph at most; an action has far fewer, and no element is read faster than its attributes.
+/// Maximum number of attributes in one paragraph. An action has far fewer; the time to parse an element grows with
+/// their number.
 const ATTRIBUTES: usize = 5_000;
 
-/// For each paragraph: its length times the number of marks in it that the parser may go back to; in all.
+/// Limit of the total work: for each paragraph, its length in bytes times the number of marks to which the parser may
+/// backtrack.
 const WORK: usize = 40 << 20;
 
-/// Why a text is refused; nothing if it is not.
+/// Checks a text; the error is a message.
 pub(super) fn scan(text: &str) -> Result<(), String> {
     if text.len() > BYTES {
         return Err(format!("the text has {} bytes, and the limit is {BYTES}", text.len()));
@@ -52,10 +54,10 @@ pub(super) fn scan(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Marks of lists and quotes at the start of a line.
+/// The number of list and quote marks at the start of a line.
 fn containers(line: &str) -> usize {
     let bytes = line.as_bytes();
-    // A list inside a list is indented by two blanks at least.
+    // A nested list is indented by at least two spaces.
     let indent = bytes.iter().take_while(|byte| **byte == b' ').count();
     let mut levels = 0;
     for (at, byte) in bytes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The text of a prompt: what the author wrote, without comments and with expressions as parts.
+//! The text of messages: the author's text without comments, and with expressions as parts.
 
 use flowloom_core::code::Code;
 use markdown::mdast::Node;
@@ -8,23 +8,23 @@ use super::parse::Text;
 use super::scope::Names;
 use super::{Compiler, actions};
 
-/// Where a text stands.
+/// The context of a text.
 pub(super) struct Around<'n> {
     pub(super) names: &'n Names,
-    /// Names of the functions around a fragment.
+    /// Names bound by the functions around a fragment.
     pub(super) locals: &'n [String],
-    /// Whether actions are text here: in included files and fragments.
+    /// Whether actions are text here, as in included files and fragments.
     pub(super) is_inserted: bool,
 }
 
-/// A part of a text that does not stay as it is written.
+/// A range of the text that is replaced.
 struct Hole {
     start: usize,
     end: usize,
     put: Vec<Chunk>,
 }
 
-/// The range of a node in its text.
+/// The byte range of a node.
 pub(super) fn range(node: &Node) -> (usize, usize) {
     node.position().map_or((0, 0), |position| (position.start.offset, position.end.offset))
 }
@@ -39,13 +39,13 @@ pub(super) fn element(node: &Node) -> Option<(Option<&str>, &[Node])> {
 }
 
 impl Compiler<'_> {
-    /// The paragraphs of a list of nodes that has no actions.
+    /// The paragraphs of nodes without actions.
     pub(super) fn blocks(&mut self, nodes: &[&Node], text: &Text<'_>, around: &Around<'_>) -> Vec<Block> {
         let kept = nodes.iter().copied().filter(|node| !matches!(node, Node::Blockquote(_) | Node::Yaml(_)));
         let mut groups: Vec<Vec<&Node>> = Vec::new();
         for node in kept {
             match groups.last_mut() {
-                // What stands in one line is one paragraph.
+                // Nodes on the same line form one paragraph.
                 Some(group)
                     if group.last().is_some_and(|last| !text.text[range(last).1..range(node).0].contains('\n')) =>
                 {
@@ -57,7 +57,7 @@ impl Compiler<'_> {
         groups.iter().flat_map(|group| self.block(group, text, around)).collect()
     }
 
-    /// One block: a paragraph, or what an expression that stands alone came to.
+    /// One block: a paragraph, or the result of an expression that is a block of its own.
     fn block(&mut self, nodes: &[&Node], text: &Text<'_>, around: &Around<'_>) -> Vec<Block> {
         if let [Node::MdxFlowExpression(expression)] = nodes {
             let inner = text.expression(&expression.value, &expression.stops);
@@ -109,7 +109,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports an element that stays text; `false` if it cannot.
+    /// Reports an element that stays text; `false` if it may not.
     fn element_in_text(&mut self, node: &Node, name: Option<&str>, text: &Text<'_>, around: &Around<'_>) -> bool {
         let Some(name) = name else { return true };
         let (start, _) = range(node);
@@ -147,7 +147,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a paragraph is JavaScript's import and export, which do nothing here and are sent as they are written.
+/// Whether a paragraph consists of JavaScript imports and exports. They have no effect and are sent as text.
 fn is_module_code(node: &Node, text: &str) -> bool {
     if !matches!(node, Node::Paragraph(_)) || !(text.starts_with("import ") || text.starts_with("export ")) {
         return false;
@@ -157,7 +157,7 @@ fn is_module_code(node: &Node, text: &str) -> bool {
     !parsed.panicked && !parsed.diagnostics.has_errors()
 }
 
-/// A comment with the lines it stands on, and with one of the empty lines around it.
+/// A comment with its lines, and with one of the empty lines around it.
 fn comment(text: &str, start: usize, end: usize) -> Hole {
     let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let mut end = end;
@@ -177,7 +177,7 @@ fn comment(text: &str, start: usize, end: usize) -> Hole {
     Hole { start: line, end, put: Vec::new() }
 }
 
-/// The text from `start` to `end` with its holes filled; the indentation of its first line is taken off the others.
+/// The text from `start` to `end` with its holes filled. The indentation of the first line is removed from the others.
 fn assemble(text: &str, start: usize, end: usize, mut holes: Vec<Hole>) -> Block {
     let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let indent = text[line..start].chars().take_while(|c| matches!(c, ' ' | '\t')).count();

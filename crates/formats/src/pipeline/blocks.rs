@@ -1,4 +1,4 @@
-//! Block definitions: from the pipeline's own file, from files below `blocks/`, and those that are built in.
+//! Block definitions: from the file of the pipeline, from files below `blocks/`, and built-in ones.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,41 +15,41 @@ use flowloom_core::value::Value;
 use super::{BLOCKS, template};
 use crate::{Problems, Sources};
 
-/// Blocks that every pipeline can use.
+/// The definitions of the built-in blocks, as JSON.
 const BUILT_IN: &str = include_str!("built_in.json");
 
 /// The field whose presence in an output means failure.
 const FAILURE: &str = "error";
 
-/// The blocks that every pipeline can use, as definitions.
+/// The definitions of the built-in blocks, available to every pipeline.
 pub fn built_in() -> &'static [Value] {
     static BLOCKS: LazyLock<Value> = LazyLock::new(|| parse_value(BUILT_IN).unwrap_or_default());
     BLOCKS.as_list().unwrap_or_default()
 }
 
-/// What a block's definition lacks, without a pipeline around it.
+/// Checks the definition of a block outside a pipeline.
 pub fn check_block(block: &Value) -> Vec<Diagnostic> {
     let mut problems = Problems::new("block");
     check(block, Span::default(), &mut problems);
     problems.into_list()
 }
 
-/// Blocks by id.
+/// The known blocks, by id.
 pub(super) struct Blocks {
     map: BTreeMap<String, Definition>,
 }
 
-/// A block as it is defined.
+/// The definition of a block.
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
     pub(super) id: String,
     content: Value,
-    /// Whether it is one that every pipeline has, so that another of its id would take its place.
+    /// Whether it is a built-in block, which another block with the same id overrides.
     pub(super) is_built_in: bool,
 }
 
 impl Blocks {
-    /// Gathers blocks: the file's own hide those of the folder, which hide the built-in ones.
+    /// Loads all blocks. Blocks of the file override those of the folder, which override built-in ones.
     pub(super) fn load(file: &str, root: &Node, sources: &Sources, problems: &mut Problems) -> Blocks {
         let mut blocks = Blocks { map: BTreeMap::new() };
         built_in().iter().for_each(|block| blocks.add(block.clone(), true));
@@ -70,7 +70,7 @@ impl Blocks {
         let value = match parse_node(text) {
             Ok((node, _)) => node.to_value(),
             Err(error) => {
-                // The position is one of another file, so it is told in words.
+                // The position is in another file, so the message contains it.
                 let (line, column) = flowloom_core::diagnostic::line_column(text, error.span.start);
                 let message = format!("{path}:{line}:{column}: {}", error.message);
                 problems.error(crate::reader::json_code(error.kind), Span::default(), message);
@@ -100,13 +100,13 @@ impl Blocks {
     }
 }
 
-/// Whether a file of the bundle has blocks.
+/// Whether a file of the bundle contains blocks.
 fn is_block_file(path: &str) -> bool {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     (folder == "blocks" || folder.ends_with("/blocks")) && path.ends_with(".json")
 }
 
-/// Says what a block lacks.
+/// Reports missing parts of a block.
 fn check(block: &Value, span: Span, problems: &mut Problems) {
     let text = |key: &str| block.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let Some(id) = text("id") else {
@@ -147,17 +147,17 @@ impl Definition {
         self.content.get(key).filter(|schema| schema.as_map().is_some_and(|map| !map.is_empty())).cloned()
     }
 
-    /// Whether it only starts a pipeline.
+    /// Whether the block only triggers a pipeline.
     pub(super) fn is_trigger(&self) -> bool {
         self.text("category") == "trigger"
     }
 
-    /// The function that it calls, if it is no code of its own.
+    /// The function that the block calls, if it has no code of its own.
     pub(super) fn function(&self) -> Option<&str> {
         (self.text("execution_type") == "function" && !self.is_trigger()).then(|| self.text("function_id"))
     }
 
-    /// Inputs that a node must give.
+    /// Names of the inputs that a node must supply.
     pub(super) fn required_inputs(&self) -> Vec<String> {
         let Some(schema) = self.schema("input_schema") else { return Vec::new() };
         let has_default = |name: &str| schema.get("properties").and_then(|all| all.get(name)?.get("default")).is_some();
@@ -165,21 +165,21 @@ impl Definition {
         required.iter().filter_map(Value::as_str).filter(|name| !has_default(name)).map(str::to_owned).collect()
     }
 
-    /// Fields that it says it gives; none if it says nothing, or that there may be others.
+    /// Declared output fields; empty if none are declared.
     pub(super) fn output_fields(&self) -> Vec<String> {
         let Some(schema) = self.schema("output_schema") else { return Vec::new() };
         let properties = schema.get("properties").and_then(Value::as_map);
         properties.map(|map| map.keys().map(|key| key.to_string()).collect()).unwrap_or_default()
     }
 
-    /// The step that runs it.
+    /// The block as a step with these inputs.
     pub(super) fn step(&self, inputs: Data) -> Block {
         let code = match self.text("execution_type") {
             "llm" => BlockCode::Prompt(Box::new(self.prompt())),
             "function" => BlockCode::Function(self.text("function_id").into()),
             _ => {
                 let source = self.text("source_code");
-                // What it sends may have arrived when a crash hits; what it only reads can be read again.
+                // A request that writes may have arrived before a crash; one that only reads can be repeated.
                 let writes = ["httpx.post", "httpx.put", "httpx.patch", "httpx.delete", "httpx.request", "Client("];
                 let is_safe = !writes.iter().any(|call| source.contains(call));
                 let effect = if is_safe { EffectClass::AtLeastOnce } else { EffectClass::AtMostOnce };
@@ -196,7 +196,7 @@ impl Definition {
         }
     }
 
-    /// The model call of an LLM block. The instructions are ours; the template is the author's.
+    /// The model call of an LLM block. The instructions are generated; the template is the author's.
     fn prompt(&self) -> Generate {
         let mut system = format!("You are the block \"{}\" of a pipeline.", self.text("name"));
         for (label, key) in [("Task", "description"), ("Used when", "use_when")] {

@@ -1,4 +1,4 @@
-//! `memory_keys`: which keys of the user's memory a pipeline has to do with. Without any it has to do with all.
+//! `memory_keys`: the keys of the user's memory that a pipeline uses. If it declares none, it may use all.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
@@ -9,20 +9,20 @@ use super::{inner, template};
 use crate::Problems;
 use crate::reader::Fields;
 
-/// The name of what is never there: what a reference to a key becomes that is not declared.
+/// A name that never exists; it replaces references to undeclared keys.
 const NOTHING: &str = "\u{1}undeclared";
 
-/// Blocks whose input `key` is a key of the memory.
+/// Blocks whose input `key` is a memory key.
 const KEYED: [&str; 2] = ["memory_read", "memory_write"];
 
-/// The keys that a pipeline declares; none if it has to do with all.
+/// The memory keys that a pipeline declares; empty if it may use all.
 pub fn memory_keys(text: &str) -> Vec<String> {
     let Ok((node, _)) = parse_node(text) else { return Vec::new() };
     let items = inner(&node).get("memory_keys").and_then(Node::items).unwrap_or_default();
     items.iter().filter_map(Node::as_str).map(str::to_owned).collect()
 }
 
-/// The keys as they are written, which must be a list of texts.
+/// The declared keys; reports an error unless they are a list of strings.
 pub(super) fn declared(fields: &Fields<'_>, problems: &mut Problems) -> Vec<String> {
     let Some(node) = fields.present("memory_keys") else { return Vec::new() };
     let keys = node.items().map(|items| items.iter().map(Node::as_str).collect::<Option<Vec<_>>>());
@@ -35,7 +35,7 @@ pub(super) fn declared(fields: &Fields<'_>, problems: &mut Problems) -> Vec<Stri
     }
 }
 
-/// A template in which references to keys that are not declared have no value.
+/// Parses a template in which references to undeclared keys have no value.
 pub(super) fn parse(text: &str, keys: &[String]) -> Template {
     let mut parsed = template::parse(text);
     for part in &mut parsed.parts {
@@ -48,7 +48,7 @@ pub(super) fn parse(text: &str, keys: &[String]) -> Template {
     parsed
 }
 
-/// Whether a reference was one to the memory.
+/// Whether the reference was one to an undeclared memory key.
 pub(super) fn is_nothing(reference: &Ref) -> bool {
     &*reference.name == NOTHING
 }
@@ -64,7 +64,7 @@ fn is_declared(key: &str, keys: &[String]) -> bool {
     keys.is_empty() || keys.iter().any(|declared| declared == key)
 }
 
-/// Says where a node names a key that is not declared.
+/// Warns about uses of undeclared keys in a node.
 pub(super) fn check(
     (node, block): (&str, &str),
     inputs: &[(String, Data, Span)],

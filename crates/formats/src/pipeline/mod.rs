@@ -1,7 +1,7 @@
 //! `pipeline`: AgentFlow's block pipelines (docs/formats/pipeline.md).
 //!
-//! A JSON object with `nodes`, each a block with inputs, and `edges`; references are `{{node.field}}`. The blocks stand
-//! in the file itself (`{"pipeline": …, "blocks": […]}`) or in files below `blocks/` beside it.
+//! A JSON object with `nodes`, each a block with inputs, and `edges`; references are `{{node.field}}`. Blocks are
+//! defined in the file itself (`{"pipeline": …, "blocks": […]}`) or in files below `blocks/` next to it.
 
 mod blocks;
 mod memory;
@@ -29,17 +29,17 @@ pub use blocks::{built_in, check_block};
 pub use memory::memory_keys;
 pub use present::{PlanNode, dag, node_results, nodes, order, present};
 
-/// How values become text in a pipeline: as in Python; what has no value is `null`, or nothing within text.
+/// The text rules of a pipeline: as in Python; a missing value is `null`, or empty within text.
 pub const RULES: TextRules =
     TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Python, keeps_type: true };
 
-/// Names of references that are no nodes.
+/// Reference names that are not nodes.
 const RESERVED: [&str; 2] = ["memory", "user"];
 
-/// The pipeline of a folder that is one pipeline.
+/// The file of a pipeline that is a folder.
 pub const FILE: &str = "pipeline.json";
 
-/// The folder beside a pipeline that has its blocks.
+/// The folder next to a pipeline that holds its blocks.
 pub const BLOCKS: &str = "blocks/";
 
 const KEYS: [&str; 13] = [
@@ -72,7 +72,7 @@ pub(crate) fn compile(
     Compiler { problems, blocks, sources, file, needs, keys: Vec::new() }.pipeline(inner)
 }
 
-/// The pipeline in a file: itself, or what it is wrapped in.
+/// The pipeline object of a file, with or without a wrapper.
 fn inner(node: &Node) -> &Node {
     ["pipeline", "pipeline_json", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(node)
 }
@@ -82,13 +82,13 @@ struct Compiler<'a> {
     blocks: Blocks,
     sources: &'a Sources,
     file: &'a str,
-    /// Files of blocks that are named and not there, or would take the place of built-in ones.
+    /// Files of unknown blocks, and of blocks that could override built-in ones.
     needs: &'a mut Vec<String>,
-    /// Keys of the memory that it declares.
+    /// The declared memory keys.
     keys: Vec<String>,
 }
 
-/// A node as it is written.
+/// A node of the source.
 struct Row<'a> {
     id: &'a str,
     span: Span,
@@ -114,7 +114,7 @@ impl Compiler<'_> {
             let names: Vec<&str> = cycle.iter().map(|index| rows[*index].id).collect();
             let message = format!("these nodes wait for each other: {}", names.join(" → "));
             self.problems.error(Code::Cycle, rows[cycle[0]].span, message).help =
-                Some("remove an edge or a reference of this circle".into());
+                Some("remove an edge or a reference from this cycle".into());
         }
         if self.problems.has_errors() {
             return None;
@@ -124,7 +124,8 @@ impl Compiler<'_> {
         let mut siblings = Siblings::default();
         let nodes = rows.iter().zip(needs).map(|(row, needs)| node_of(row, needs, &mut siblings)).collect();
         let dag = Step { span, ..Step::new(Key::nth("nodes", 1), Kind::Dag(Dag { nodes, fails: true })) };
-        // What nodes of a dag assign is theirs alone, and what triggers give is known before any of them runs.
+        // Variables set by a node of the DAG are visible to that node only; the outputs of triggers are known before
+        // any node runs.
         let started = rows.iter().filter_map(|row| Some((row.id, row.block.as_ref()?)));
         let triggers: Vec<_> =
             started.filter(|(_, block)| block.is_trigger()).map(|(id, block)| triggered(id, &block.id)).collect();
@@ -192,17 +193,17 @@ impl Compiler<'_> {
             let diagnostic = self.problems.error(Code::UnknownBlockId, span, format!("there is no block {id:?}"));
             diagnostic.help = Some(match did_you_mean(id, self.blocks.ids()) {
                 Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("put its definition into {BLOCKS}{id}.json beside this file"),
+                None => format!("put its definition into {BLOCKS}{id}.json next to this file"),
             });
         }
         found
     }
 
-    /// The function of a block must exist.
+    /// Reports an unknown function of a block.
     fn function(&mut self, id: &str, span: Span) {
         let own = self.sources.functions.iter().map(String::as_str);
         let mut known = crate::steps::BUILT_IN.iter().copied().chain(own).collect::<Vec<_>>();
-        // These are steps of a list, and nothing that is called.
+        // These are step kinds of a step list, not callable functions.
         known.retain(|name| !["agent::chat", "memory::get", "memory::set", "human::ask"].contains(name));
         if known.contains(&id) || self.sources.server_of(id).is_some() {
             return;
@@ -214,7 +215,7 @@ impl Compiler<'_> {
         });
     }
 
-    /// Required inputs of the block must be there, unless they have a default.
+    /// Reports required inputs of the block that are missing and have no default.
     fn given(&mut self, block: &Definition, inputs: &[(String, Data, Span)], node: &str, span: Span) {
         for name in block.required_inputs() {
             if !inputs.iter().any(|(given, _, _)| *given == name) {
@@ -238,7 +239,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The edges as pairs of indexes.
+    /// The edges as pairs of node indexes.
     fn edges(&mut self, fields: &Fields<'_>, rows: &[Row<'_>]) -> Vec<(usize, usize)> {
         let Some(list) = fields.present("edges") else { return Vec::new() };
         let Some(items) = list.items() else {
@@ -270,7 +271,7 @@ impl Compiler<'_> {
         found
     }
 
-    /// Every reference names a node, and a field that its block gives.
+    /// Checks that every reference names a node and an output field of its block.
     fn references(&mut self, rows: &[Row<'_>]) {
         for row in rows {
             for (_, data, span) in &row.inputs {
@@ -293,7 +294,7 @@ impl Compiler<'_> {
             let names = rows.iter().map(|row| row.id).chain(RESERVED);
             diagnostic.help = match did_you_mean(&reference.name, names) {
                 Some(meant) => Some(format!("did you mean {meant:?}?")),
-                // What runs are reported as, and what people write for it.
+                // The name in run reports, which people also write in references.
                 None if &*reference.name == "results" => {
                     Some(format!("leave out \"results.\": {}", reference.source.replacen("results.", "", 1)))
                 }
@@ -323,14 +324,14 @@ impl Compiler<'_> {
     }
 }
 
-/// A step that reads what is kept for the owner into a variable.
+/// A step that loads stored data of the user into a variable.
 fn kept(variable: &str, key: &str, operation: MemoryOperation) -> Step {
     let key = Key::named(key).unwrap_or_else(|| Key::nth("load", 1));
     let memory = MemoryStep { operation, prompt: Template::default() };
     Step { writes: vec![Write::to(variable)], ..Step::new(key, Kind::Memory(memory)) }
 }
 
-/// What a trigger gives.
+/// The output of a trigger.
 fn triggered(node: &str, block: &str) -> Assignment {
     let value = Value::map([("status", "triggered".into()), ("trigger_type", Value::from(block))]);
     Assignment { name: Template::literal(node), value: Data::Constant(value), only_if_falsy: false }

@@ -1,8 +1,8 @@
-//! In which order nodes can run: an edge and a reference both mean that one needs the other.
+//! Dependencies between nodes: both an edge and a reference make one node depend on another.
 
 use super::Row;
 
-/// For each node the nodes it needs, each once, in the order of the file.
+/// The dependencies of each node, without duplicates, in file order.
 pub(super) fn needs(rows: &[Row<'_>], edges: &[(usize, usize)]) -> Vec<Vec<usize>> {
     let mut needs: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
     for (from, to) in edges {
@@ -23,7 +23,7 @@ pub(super) fn needs(rows: &[Row<'_>], edges: &[(usize, usize)]) -> Vec<Vec<usize
     needs
 }
 
-/// Nodes that wait for each other in a circle, the first one again at the end.
+/// The nodes of a dependency cycle; the first one is repeated at the end.
 pub(super) fn cycle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
     let mut open: Vec<usize> = needs.iter().map(Vec::len).collect();
     let mut dependants: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
@@ -39,7 +39,7 @@ pub(super) fn cycle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
             }
         }
     }
-    // Every node that is left needs one that is left: following needs comes round.
+    // Every remaining node depends on a remaining one, so following dependencies leads into a cycle.
     let mut at = open.iter().position(|count| *count > 0)?;
     let mut trail = Vec::new();
     let mut place = vec![None; needs.len()];
@@ -50,7 +50,7 @@ pub(super) fn cycle(needs: &[Vec<usize>]) -> Option<Vec<usize>> {
     }
     let start = place[at].unwrap_or_default();
     let mut circle: Vec<usize> = trail[start..].iter().rev().copied().collect();
-    // It is told from the node that comes first in the file, in the direction of the edges.
+    // The report starts with the node that is first in the file, and follows the direction of the edges.
     let first = circle.iter().enumerate().min_by_key(|(_, index)| **index).map_or(0, |(position, _)| position);
     circle.rotate_left(first);
     circle.push(circle[0]);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_circle_is_told_in_the_direction_of_its_edges() {
-        // 0 → 1 → 2 → 0 as needs: 1 needs 0, 2 needs 1, 0 needs 2; 3 only hangs on.
+        // 0 → 1 → 2 → 0 as dependencies: 1 needs 0, 2 needs 1, 0 needs 2; 3 is not part of the cycle.
         assert_eq!(cycle(&[vec![2], vec![0], vec![1], vec![0]]), Some(vec![0, 1, 2, 0]));
         assert_eq!(cycle(&[vec![0]]), Some(vec![0, 0]));
         assert_eq!(cycle(&[vec![], vec![0], vec![0, 1]]), None);

@@ -46,8 +46,8 @@ pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     Presented { result, output: last }
 }
 
-/// What became of each node, in the order of the log: `{id, node_id, status, output_data, error, finished_at}`, with
-/// `finished_at` in milliseconds since 1970. A node that has not come to an end is left out.
+/// The result of each node, in log order: `{id, node_id, status, output_data, error, finished_at}`, with `finished_at`
+/// in milliseconds since the Unix epoch. Nodes that have not finished are left out.
 pub fn node_results(plan: &Plan, state: &RunState) -> Vec<Value> {
     let Some((dag, place)) = dag(plan) else { return Vec::new() };
     let is_skipped = |index| at(dag, index, &place, state).is_some_and(|step| step.phase == Phase::Skipped);
@@ -69,21 +69,21 @@ pub fn node_results(plan: &Plan, state: &RunState) -> Vec<Value> {
     results
 }
 
-/// A node of a pipeline.
+/// A node of a compiled pipeline.
 pub struct PlanNode<'a> {
-    /// Its id.
+    /// The id.
     pub id: &'a str,
-    /// The id of its block, or of the trigger that it is.
+    /// The id of its block, or the type of its trigger.
     pub block: Value,
-    /// Where its events are.
+    /// The path of its events.
     pub path: Path,
-    /// Its step.
+    /// The step.
     pub step: &'a Step,
-    /// What it gives without running: only triggers do.
+    /// The output that is known without a run; only triggers have one.
     pub gives: Option<Value>,
 }
 
-/// The nodes of a pipeline, in the order of its file.
+/// The nodes of a pipeline, in file order.
 pub fn nodes(plan: &Plan) -> Vec<PlanNode<'_>> {
     let Some((dag, place)) = dag(plan) else { return Vec::new() };
     let steps = dag.nodes.iter().map(|node| &node.step);
@@ -97,7 +97,7 @@ pub fn nodes(plan: &Plan) -> Vec<PlanNode<'_>> {
     nodes.collect()
 }
 
-/// The nodes of a pipeline's plan, and the path above them.
+/// The DAG of a pipeline's plan, and its path.
 pub fn dag(plan: &Plan) -> Option<(&Dag, Path)> {
     let Kind::Sequence(steps) = &plan.root.kind else { return None };
     steps.iter().find_map(|step| match &step.kind {
@@ -110,7 +110,7 @@ fn at<'a>(dag: &Dag, index: usize, place: &Path, state: &'a RunState) -> Option<
     state.step(&place.child(&dag.nodes[index].step.key))
 }
 
-/// The nodes by level, those that were skipped first, then as they stand in the file.
+/// The node indexes ordered by level, skipped nodes first, then by file order.
 pub fn order(dag: &Dag, is_skipped: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut levels = vec![0usize; dag.nodes.len()];
     let mut open: Vec<usize> = dag.nodes.iter().map(|node| node.needs.len()).collect();
@@ -133,7 +133,7 @@ pub fn order(dag: &Dag, is_skipped: impl Fn(usize) -> bool) -> Vec<usize> {
     order
 }
 
-/// What a node came to; `None` if it never ran.
+/// The result of a node; `None` if it has not run.
 fn told(node: &Step, step: Option<&StepState>) -> Option<Value> {
     if let Kind::Assign(rows) = &node.kind {
         let row = rows.first()?;
@@ -143,7 +143,7 @@ fn told(node: &Step, step: Option<&StepState>) -> Option<Value> {
     let error = |message: &str| Value::map([("error", Value::from(message))]);
     match step.phase {
         Phase::Finished => step.output.clone(),
-        // A block that says itself that it failed keeps what it gave.
+        // The output of a block that reported its own failure is preserved.
         Phase::Failed => Some(match (&step.output, &step.error) {
             (Some(output), _) if output.get("error").is_some() => output.clone(),
             (_, Some(failed)) => error(&failed.message),
@@ -157,7 +157,7 @@ fn told(node: &Step, step: Option<&StepState>) -> Option<Value> {
 fn node_block(node: &Step) -> Value {
     match &node.kind {
         Kind::Block(block) => (*block.id).into(),
-        // A trigger's block is its type.
+        // The block of a trigger is its type.
         Kind::Assign(rows) => match rows.first().map(|row| &row.value) {
             Some(Data::Constant(value)) => value.get("trigger_type").cloned().unwrap_or_default(),
             _ => Value::Null,

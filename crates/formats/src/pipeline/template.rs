@@ -1,9 +1,9 @@
-//! `{{node.field}}` references: word characters, at least one dot, no blanks (docs/formats/pipeline.md). A text that is
-//! one reference and blanks keeps the value's type.
+//! `{{node.field}}` references: word characters and at least one dot, without blanks (docs/formats/pipeline.md). A text
+//! that consists of one reference, apart from white space, preserves the type of the value.
 
 use flowloom_core::template::{Part, Ref, Segment, Template};
 
-/// Parses a text of a node's inputs.
+/// Parses an input of a node.
 pub fn parse(text: &str) -> Template {
     let trimmed = text.trim();
     if let Some((reference, rest)) = reference(trimmed)
@@ -14,13 +14,13 @@ pub fn parse(text: &str) -> Template {
     scan(text, reference)
 }
 
-/// Parses a prompt template of a block: `{name}` stands for an input.
+/// Parses the prompt template of a block; `{name}` refers to an input.
 pub fn prompt(text: &str) -> Template {
     scan(text, placeholder)
 }
 
-/// Splits a text into the references that `read` finds and what is between them. `read` is given the text from a brace
-/// on, and gives the reference and what follows it.
+/// Splits a text into references and the text between them. `read` receives the text from a brace on and returns the
+/// reference and the text after it.
 fn scan(text: &str, read: impl Fn(&str) -> Option<(Part, &str)>) -> Template {
     let mut parts = Vec::new();
     let mut plain = 0;

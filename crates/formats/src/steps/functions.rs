@@ -1,4 +1,4 @@
-//! What a `functionId` does: the functions that are steps of their own, and all others.
+//! The effect of a `functionId`: functions that are step kinds of their own, and callable functions.
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
@@ -8,7 +8,7 @@ use flowloom_core::template::{Data, Template};
 
 use super::Compiler;
 
-/// Functions that every installation has; the first four are steps of their own, the others are called.
+/// The built-in functions. The first four are step kinds of their own; the others are callable.
 pub const BUILT_IN: [&str; 20] = [
     "agent::chat",
     "memory::get",

@@ -1,7 +1,7 @@
 //! `steps`: AgentOS step lists (docs/formats/steps.md).
 //!
-//! A JSON object with `name`, `description` and `steps`, each naming a function, a mode and what to do on errors;
-//! references are `{{name}}`. The call `trigger('workflow::create', {…})` of AgentOS' own documentation is read as well.
+//! A JSON object with `name`, `description` and `steps`, each with a function, a mode and an error mode; references are
+//! `{{name}}`. The call `trigger('workflow::create', {…})` from AgentOS' own documentation is accepted as well.
 
 mod functions;
 mod present;
@@ -28,17 +28,17 @@ use crate::{Problems, Sources};
 pub use functions::BUILT_IN;
 pub use present::{not_found, present, run_record};
 
-/// How values become text in a step list: unknown names stay as they are, objects are compact JSON.
+/// The text rules of a step list: unknown names stay as text, objects become compact JSON.
 pub const RULES: TextRules =
     TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::JavaScript, keeps_type: false };
 
-/// Iterations of a loop that does not say how many.
+/// Maximum iterations of a loop that does not set them.
 const DEFAULT_ITERATIONS: u64 = 10;
-/// Further attempts of a step that does not say how many.
+/// Retries of a step that does not set them.
 const DEFAULT_RETRIES: u32 = 3;
-/// Wait before the second attempt; doubled for each one after it.
+/// Delay before the first retry, in milliseconds; doubled for each further one.
 const RETRY_BASE_MS: u64 = 500;
-/// Longest wait between attempts.
+/// Longest delay between attempts, in milliseconds.
 const RETRY_CAP_MS: u64 = 30_000;
 
 const MODES: [&str; 5] = ["sequential", "fanout", "collect", "conditional", "loop"];
@@ -57,9 +57,9 @@ const KEYS: [&str; 11] = [
     "until",
 ];
 
-/// Where the definition starts in `text` that is a call of `workflow::create`, as JavaScript.
+/// The offset of the definition in `text` if that is a JavaScript call of `workflow::create`.
 pub(crate) fn literal_start(text: &str) -> Option<usize> {
-    // A JSON file may speak of such a call in one of its texts.
+    // One of the strings of a JSON file may mention such a call.
     if text.trim_start().starts_with(['{', '[']) {
         return None;
     }
@@ -82,12 +82,12 @@ pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Prob
 }
 
 struct Compiler<'a> {
-    /// The text that spans are positions in.
+    /// The text that spans refer to.
     text: &'a str,
     sources: &'a Sources,
     problems: &'a mut Problems,
     functions: Vec<(Arc<str>, Span)>,
-    /// Variables that steps so far have set.
+    /// Variables that the steps so far have set.
     known: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ impl Compiler<'_> {
         Some(Row { fields, node, name: name.unwrap_or_default(), mode })
     }
 
-    /// Warns of steps that are called alike, and of fan-out members that overwrite each other's results.
+    /// Warns about steps with the same name, and about fan-out members that overwrite each other's results.
     fn check_names(&mut self, rows: &[Row<'_>]) {
         for (index, row) in rows.iter().enumerate().filter(|(_, row)| !row.name.is_empty()) {
             if rows[..index].iter().any(|other| other.name == row.name) {
@@ -177,7 +177,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Puts consecutive fan-out steps together.
+    /// Groups consecutive fan-out steps.
     fn batches(&mut self, rows: &[Row<'_>]) -> Vec<Step> {
         let mut siblings = Siblings::default();
         let mut steps = Vec::new();
@@ -240,13 +240,13 @@ impl Compiler<'_> {
         })
     }
 
-    /// Remembers the variable that a step sets.
+    /// Notes the variable that a step sets.
     fn learn(&mut self, row: &Row<'_>) {
         let output = row.fields.node("outputVar").and_then(Node::as_str).filter(|name| !name.is_empty());
         self.known.extend(output.map(str::to_owned));
     }
 
-    /// Warns of references to what no step before this one sets; they stay as text.
+    /// Warns about references that no earlier step sets; they stay as text.
     fn check_references(&mut self, row: &Row<'_>, prompt: &Template, span: Span) {
         for reference in prompt.refs() {
             let is_counter = row.mode == "loop" && &*reference.name == "iteration";
@@ -274,7 +274,7 @@ impl Compiler<'_> {
             suggest(self.problems.warn(Code::UnknownErrorMode, span, message), mode, span, &ERROR_MODES);
         }
         let mode = mode.map_or("fail", |(mode, _)| mode);
-        // AgentOS reads `maxRetries || 3`, so 0 is 3 as well.
+        // AgentOS computes `maxRetries || 3`, so 0 means 3 as well.
         let max = retries
             .filter(|retries| *retries > 0)
             .map_or(DEFAULT_RETRIES, |retries| u32::try_from(retries).unwrap_or(u32::MAX));
@@ -298,8 +298,8 @@ impl Compiler<'_> {
         step
     }
 
-    /// A loop around the step: an attempt is one iteration's call, so the retries belong to the body and the error mode
-    /// to both.
+    /// Wraps the step in a loop. An attempt is the call of one iteration, so retries belong to the body; the error mode
+    /// applies to both.
     fn looped(&mut self, row: &Row<'_>, mut body: Step) -> Step {
         let until = row.fields.text("until", self.problems).map(|(text, _)| text).filter(|text| !text.is_empty());
         let max = row.fields.whole_number("maxIterations", self.problems).map(|(number, _)| number);

@@ -1,4 +1,4 @@
-//! A step list's own result: `{runId, results, vars}`, and the record that AgentOS keeps of a run.
+//! A step list's own result: `{runId, results, vars}`, and the record that AgentOS stores for a run.
 
 use flowloom_core::bind;
 use flowloom_core::path::Path;
@@ -24,7 +24,7 @@ pub fn present(plan: &Plan, state: &RunState) -> Presented {
     Presented { result: render::js_value(&result), output: render::js_value(&output) }
 }
 
-/// What AgentOS stores of a run under `workflow_runs` (docs/formats/steps.md).
+/// The record that AgentOS stores for a run under `workflow_runs` (docs/formats/steps.md).
 pub fn run_record(plan: &Plan, state: &RunState) -> Value {
     let told = tell(plan, state);
     let mut record = Map::new();
@@ -44,12 +44,12 @@ pub fn run_record(plan: &Plan, state: &RunState) -> Value {
     render::js_value(&record.into())
 }
 
-/// The message when a workflow is asked for that is not there.
+/// The message for an unknown workflow, in AgentOS' wording.
 pub fn not_found(id: &str) -> String {
     format!("Workflow {id} not found")
 }
 
-/// Follows the steps in order, as far as the run came.
+/// Follows the steps in order, as far as the run got.
 fn tell<'a>(plan: &'a Plan, state: &'a RunState) -> Told<'a> {
     let env = Env::of(plan.initial(&state.inputs()));
     let mut told = Told { plan, state, env, results: Vec::new() };
@@ -68,7 +68,7 @@ fn tell<'a>(plan: &'a Plan, state: &'a RunState) -> Told<'a> {
     told
 }
 
-/// One entry for each step, and the variables; each method takes one step in and says whether the run went on.
+/// One entry for each step, and the variables. Each method adds a step and returns whether the run continued after it.
 struct Told<'a> {
     plan: &'a Plan,
     state: &'a RunState,
@@ -97,7 +97,7 @@ impl Told<'_> {
         }
     }
 
-    /// Every member has its entry, also where one of them failed the run.
+    /// Every member has an entry, even if one of them failed the run.
     fn fanout(&mut self, step: &Step, members: &[Step], path: &Path) -> bool {
         let mut outputs = Vec::new();
         for member in members {
@@ -121,7 +121,7 @@ impl Told<'_> {
         true
     }
 
-    /// One entry with the last iteration's output; every finished iteration has had its effect.
+    /// One entry with the output of the last iteration. The output of every finished iteration is applied.
     fn repeated(&mut self, step: &Step, body: &Step, path: &Path) -> bool {
         let mut last = None;
         let mut started = None;

@@ -3,29 +3,30 @@
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
-/// Entries of a page that does not say how many.
+/// Default number of entries per page.
 const DEFAULT_LIMIT: i64 = 100;
-/// Entries of a page at most.
+/// Maximum number of entries per page.
 const MAX_LIMIT: i64 = 1000;
 
-/// A page's bounds.
+/// The bounds of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Entries at most, 1 to 1000.
+    /// Maximum number of entries, 1 to 1000.
     pub limit: i64,
-    /// Entries left out first.
+    /// Number of entries to skip.
     pub offset: i64,
 }
 
 impl Bounds {
-    /// Which of `total` entries are on the page.
+    /// The indexes of the entries on the page, of `total` in all.
     pub fn range(self, total: u64) -> std::ops::Range<u64> {
         let start = total.min(self.offset.unsigned_abs());
         start..total.min(start.saturating_add(self.limit.unsigned_abs()))
     }
 }
 
-/// Reads a page's bounds as JavaScript reads numbers: text is accepted, and what is out of range is moved into it.
+/// Reads the bounds of a page with JavaScript's number conversion: strings are accepted, and values out of range are
+/// clamped.
 pub fn bounds(limit: Option<&Value>, offset: Option<&Value>) -> Bounds {
     let number = |value: Option<&Value>| {
         let value = value.filter(|value| !matches!(value, Value::Null))?;
@@ -38,7 +39,7 @@ pub fn bounds(limit: Option<&Value>, offset: Option<&Value>) -> Bounds {
     }
 }
 
-/// One page of the runs of a workflow that has `total` of them.
+/// One page of the runs of a workflow with `total` runs.
 pub fn page(runs: Vec<Value>, total: u64, bounds: Bounds) -> Value {
     Value::map([
         ("runs", Value::list(runs)),

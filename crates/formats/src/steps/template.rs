@@ -1,8 +1,8 @@
-//! `{{name}}` references: word characters without blanks (docs/formats/steps.md), with dotted paths as our addition.
+//! `{{name}}` references: word characters without blanks (docs/formats/steps.md), extended by dotted paths.
 
 use flowloom_core::template::{Part, Ref, Segment, Template};
 
-/// Parses a prompt. What is not exactly `{{name}}` or `{{name.part.part}}` is text; `{{secret.NAME}}` is a secret.
+/// Parses a prompt. Anything other than `{{name}}` or `{{name.part.part}}` is text; `{{secret.NAME}}` is a secret.
 pub(super) fn parse(text: &str) -> Template {
     let mut parts = Vec::new();
     let mut plain = 0;
@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str) -> Template {
         let length = inner.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')).count();
         let path = &inner[..length];
         if path.split('.').any(str::is_empty) || !inner[length..].starts_with("}}") {
-            // `{{{name}}` is a brace and a reference, so only one character is skipped.
+            // `{{{name}}` is a brace followed by a reference, so only one character is skipped.
             at = start + 1;
             continue;
         }

@@ -1,6 +1,6 @@
-//! Texts as large as a file may be that make a parser of Markdown slow.
+//! Markdown texts of the maximum size that are slow to parse.
 
-/// Texts that would take a parser whose work grows with their square too long.
+/// Texts that would take too long in a parser with quadratic running time.
 pub(crate) fn texts() -> Vec<(&'static str, String)> {
     let fill = |piece: &str| piece.repeat(250_000 / piece.len());
     vec![

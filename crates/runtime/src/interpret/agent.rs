@@ -1,4 +1,4 @@
-//! A model with tools: ask, call what it wants, tell it what came back, ask again.
+//! A model with tools: call the model, run the tools it requests, send it the results, and repeat.
 
 use flowloom_core::path::Key;
 use flowloom_core::plan::{Agent, CallLimit, Step};
@@ -43,7 +43,8 @@ impl Interpreter {
         Ok(None)
     }
 
-    /// Calls what the model wants, and adds what it is told of that to the request; the agent's answer, if a tool gives it.
+    /// Runs the requested tools and appends their results to the request. Returns the agent's answer if a tool supplies
+    /// it.
     async fn calls(
         &self,
         step: &Step,
@@ -75,10 +76,10 @@ impl Interpreter {
     }
 }
 
-/// What a model said, and what it wants called.
+/// The text of a model's answer, and the tool calls that it requests.
 pub(super) fn read_answer(output: Option<Value>) -> (Option<String>, Vec<ToolCall>) {
     match &output {
-        // With tools offered the output holds both; without, it is the text alone.
+        // If tools were available, the output holds both; otherwise it is the text alone.
         Some(Value::Map(map)) if map.contains_key("tool_calls") => {
             let text = map.get("text").and_then(Value::as_str).map(str::to_owned);
             let calls = map.get("tool_calls").map(render::json).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! What a code block or a function asks of its run while it runs: each request is an effect of its own, recorded below the
-//! step that asks.
+//! Child effects: the requests of a code block or a function while it runs. Each one is an effect of its own, recorded
+//! below the step that requests it.
 //!
-//! A step whose outcome is recorded is not performed again, so nothing looks for what is recorded below it; one that a
-//! crash caught in flight is performed again and gets what it was given before.
+//! A step with a recorded outcome is not performed again, so its child effects are not looked up. A step that a crash
+//! interrupted is performed again and receives the recorded results.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,8 @@ use flowloom_core::value::Value;
 use super::{Halt, Interpreter, Place};
 use crate::effects::{Host, Reply, Substeps};
 
-/// The run as one attempt of a step sees it. Most steps ask nothing, so it is small and clones nothing before it is asked.
+/// The run as seen by one attempt of a step. Most steps have no child effects, so this is small and clones nothing
+/// until the first one.
 pub(super) struct Below<'a> {
     interpreter: &'a Interpreter,
     place: &'a Place,
@@ -34,12 +35,12 @@ impl<'a> Below<'a> {
         Below { interpreter, place, attempt, asked, told, halt }
     }
 
-    /// What ended the run while the step asked for something.
+    /// The interrupt of the run, if one occurred during a child effect.
     pub(super) fn halted(self) -> Option<Halt> {
         self.halt.into_inner().unwrap_or_else(PoisonError::into_inner).map(|halt| *halt)
     }
 
-    /// Where the next thing of a kind is recorded.
+    /// The path of the next child effect of a kind.
     fn next(&self, kind: &str, counter: &AtomicUsize) -> Path {
         let key = Key::nth(kind, counter.fetch_add(1, Ordering::Relaxed) + 1);
         match self.attempt {
@@ -56,7 +57,7 @@ impl<'a> Below<'a> {
             Err(Halt::Failed(error, _)) => Err(error),
             Err(halt) => {
                 *self.halt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(halt));
-                Err(StepError::new(Code::StepRefused, "the run ends"))
+                Err(StepError::new(Code::StepRefused, "the run is ending"))
             }
         }
     }
@@ -67,7 +68,7 @@ impl Host for Below<'_> {
         Box::pin(async move {
             let output = self.ask(Request::Exchange(request)).await?;
             HttpReply::from_value(&output)
-                .ok_or_else(|| StepError::new(Code::HttpFailed, "the recorded reply is not a reply"))
+                .ok_or_else(|| StepError::new(Code::HttpFailed, "the recorded value is not an HTTP reply"))
         })
     }
 

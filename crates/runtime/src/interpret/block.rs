@@ -1,4 +1,4 @@
-//! Blocks around what they run: inputs brought to their schema, outputs held to theirs.
+//! Validation of blocks: inputs are coerced to their schema, outputs are checked against theirs.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -10,12 +10,14 @@ use flowloom_core::value::Value;
 
 use crate::schema::complaints;
 
-/// How inputs become text in a prompt: what is not text is JSON, and what is not an input stays as it is written.
+/// The text rules of block prompts: non-text values become JSON, and references to unknown inputs keep their source
+/// text.
 pub(super) const PROMPT_RULES: TextRules =
     TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::PythonJson, keeps_type: false };
 
-/// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text
-/// where text is wanted, and missing ones take their default (docs/formats/pipeline.md).
+/// The inputs coerced to the schema of the block: numeric strings become numbers, lists and objects become text where a
+/// string is required, and missing inputs take their defaults (docs/formats/pipeline.md). Fails with `FL1045` if they
+/// still do not match.
 pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
     let Some(schema) = &block.input_schema else { return Ok(given) };
     let mut map = given.as_map().cloned().unwrap_or_default();
@@ -37,7 +39,7 @@ pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
     match complaints(schema, &whole) {
         None => Ok(whole),
         Some(complaints) => {
-            Err(StepError::new(Code::BlockInput, format!("the inputs do not fit the block: {complaints}")))
+            Err(StepError::new(Code::BlockInput, format!("the inputs do not match the block's schema: {complaints}")))
         }
     }
 }
@@ -45,7 +47,7 @@ pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
 fn fit(value: &Value, property: &Value) -> Value {
     let wanted = property.get("type").and_then(Value::as_str).unwrap_or_default();
     match (wanted, value) {
-        // As Python's `float` and `int` read it.
+        // As Python's `float` and `int` parse it.
         ("number" | "integer", Value::String(text)) => match json::parse_value(text.trim()) {
             Ok(Value::Number(number)) if wanted == "number" => render::python_float_of(&number),
             Ok(number @ Value::Number(_)) => number,
@@ -62,7 +64,7 @@ fn fit(value: &Value, property: &Value) -> Value {
     }
 }
 
-/// What is wrong with the output of a block that ran.
+/// The error in the output of a block that ran, if there is one.
 pub(super) fn problem(block: &Block, output: Option<&Value>) -> Option<StepError> {
     let nothing = Value::Null;
     let output = output.unwrap_or(&nothing);
@@ -76,5 +78,5 @@ pub(super) fn problem(block: &Block, output: Option<&Value>) -> Option<StepError
         return Some(StepError::new(Code::BlockError, message));
     }
     let complaints = complaints(block.output_schema.as_ref()?, output)?;
-    Some(StepError::new(Code::BlockOutput, format!("the output does not fit the block: {complaints}")))
+    Some(StepError::new(Code::BlockOutput, format!("the output does not match the block's schema: {complaints}")))
 }

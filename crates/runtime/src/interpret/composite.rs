@@ -1,4 +1,4 @@
-//! The composites: in what order, and how often, children run.
+//! Composites: the order in which children run, and how often.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{Halt, Interpreter, Place, Walk, Walked};
 use crate::effects::Boxed;
 use crate::scope::{self, Scope};
 
-/// A member that has ended, with the names it writes and the variables as it left them.
+/// The result of a member, with the names it writes.
 type Member = (Result<Walk, Halt>, Vec<Arc<str>>);
 
 impl Interpreter {
@@ -32,8 +32,8 @@ impl Interpreter {
         Ok(last)
     }
 
-    /// All members see the variables as they were. A failing member does not stop its siblings; the first failing one
-    /// in the order of the list decides.
+    /// All members see the variables as they were at the start. A failing member does not stop its siblings; the first
+    /// failure in list order is the result.
     pub(super) async fn parallel(&self, members: &[Step], env: &mut Env, place: &Place) -> Walked {
         let before = env.clone();
         let ended = scope::all(members.iter().map(|step| self.member(step, before.clone(), place))).await;
@@ -61,8 +61,8 @@ impl Interpreter {
         Box::pin(async move { self.unwritten(step, &mut env, place).await })
     }
 
-    /// Each node as soon as what it needs has finished. A node whose needs failed is skipped, and so are those that
-    /// need it.
+    /// Runs each node as soon as its dependencies have finished. A node with a failed dependency is skipped, and so are
+    /// its dependants.
     pub(super) async fn dag(&self, dag: &Dag, env: &mut Env, place: &Place) -> Walked {
         let nodes = &dag.nodes;
         let mut open: Vec<usize> = nodes.iter().map(|node| node.needs.len()).collect();
@@ -113,7 +113,7 @@ impl Interpreter {
             }
         }
         if dag.fails && !failed.is_empty() {
-            // In the order of the definition, not of time.
+            // In alphabetical order, so that the message does not depend on timing.
             failed.sort_unstable();
             let message = format!("{} of {} nodes failed: {}", failed.len(), nodes.len(), failed.join(", "));
             return Err(Halt::Failed(StepError::new(Code::NodesFailed, message), place.path.clone()));
@@ -129,7 +129,7 @@ impl Interpreter {
         let mut count = 0;
         loop {
             if count >= machine.max_visits {
-                // Where there is a person, a conversation that gets nowhere is theirs.
+                // If the machine has a person, a conversation that makes no progress is handed to them.
                 match machine.resets.first() {
                     Some(person) => (current, count) = (*person, 0),
                     None => break,
@@ -156,7 +156,7 @@ impl Interpreter {
                 count = 0;
             }
             let Some(to) = taken else {
-                let message = format!("no edge leads on from {} after this answer", node.title);
+                let message = format!("no edge from {} matches this answer", node.title);
                 return Err(failed(StepError::new(Code::MachineStuck, message)));
             };
             let key = to.map(|index| machine.nodes[index].key.as_str().to_owned());
@@ -196,7 +196,7 @@ impl Interpreter {
                 if looped.exhausted == Exhausted::Succeed {
                     break;
                 }
-                let message = format!("the loop ran {} times and was not done", looped.max);
+                let message = format!("the loop did not finish within {} iterations", looped.max);
                 return Err(Halt::Failed(StepError::new(Code::LimitIterations, message), place.path.clone()));
             }
             if index >= self.limits.iterations {
@@ -277,7 +277,7 @@ impl Interpreter {
         let mut inner = Env::of(subflow.plan.initial(&inputs));
         let place = Place { text: subflow.plan.text, depth: place.depth + 1, ..place.clone() };
         let output = match self.child(&subflow.plan.root, &mut inner, &place).await {
-            // The end of the inner run is not the end of this one.
+            // The end of the inner run does not end this one.
             Err(Halt::Return(output)) => output,
             walked => walked?,
         };
@@ -292,7 +292,7 @@ impl Interpreter {
     }
 }
 
-/// Why a node does not run: what it needs and did not get.
+/// The reason why a node is skipped: its failed dependencies.
 fn broken_needs(dag: &Dag, index: usize, broken: &[bool]) -> String {
     let needs = dag.nodes[index].needs.iter().filter(|need| broken[**need]);
     let mut names: Vec<_> = needs.map(|need| dag.nodes[*need].step.key.as_str()).collect();

@@ -1,4 +1,4 @@
-//! One attempt of one effect: recorded as started, performed, and given back to be recorded as finished.
+//! One attempt of an effect: its start is recorded, it is performed, and its finish is recorded.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,22 +21,22 @@ use crate::journal::profile_holder;
 use crate::log::{Emitted, Mode, Recorded, RunLog};
 use crate::scope;
 
-/// What an effect gives.
+/// The outcome of an effect.
 pub(super) struct Outcome {
     pub(super) output: Option<Value>,
     pub(super) usage: Option<Usage>,
     pub(super) memory: Vec<MemoryWrite>,
 }
 
-/// Why an attempt gives nothing.
+/// The reason why an attempt has no outcome.
 pub(super) enum Failure {
-    /// The effect failed; what follows is recorded already when this comes from the record.
+    /// The effect failed. The consequence is present if the failure comes from the record.
     Step(StepError, Option<AfterFailure>),
-    /// Nothing goes on.
+    /// The branch is interrupted.
     Halt(Halt),
 }
 
-/// An effect and the bounds of one attempt.
+/// An effect and the limits of one attempt.
 pub(super) struct Effect<'a> {
     pub(super) request: &'a Request,
     pub(super) class: EffectClass,
@@ -50,7 +50,7 @@ impl From<StepError> for Failure {
 }
 
 impl Interpreter {
-    /// One attempt; on success its finish is recorded, and failures are left to the caller to record.
+    /// Performs one attempt. A success is recorded here; a failure is recorded by the caller.
     pub(super) async fn attempt(
         &self,
         place: &Place,
@@ -103,7 +103,7 @@ impl Interpreter {
         Ok(output)
     }
 
-    /// Keeps what a block changed in the memory until its variables have it.
+    /// Holds the memory writes of a block until they are applied to its variables.
     fn learn(&self, request: &Request, path: &Path, memory: &[MemoryWrite]) {
         if matches!(request, Request::Python(_)) && !memory.is_empty() {
             let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,13 +114,16 @@ impl Interpreter {
     fn count_step(&self) -> Result<(), StepError> {
         let count = self.steps.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
         if count > self.limits.steps {
-            return Err(StepError::new(Code::LimitSteps, format!("the run used its {} steps", self.limits.steps)));
+            return Err(StepError::new(
+                Code::LimitSteps,
+                format!("the run reached its limit of {} steps", self.limits.steps),
+            ));
         }
         Ok(())
     }
 
-    /// An effect that was started in an earlier turn and has no outcome: sent again if its class allows that, else a
-    /// person decides. `None`: perform it.
+    /// Decides about an effect that was started in an earlier session and has no outcome: it is repeated if its class
+    /// allows that; otherwise a person decides. `None`: perform it.
     async fn decided(
         &self,
         place: &Place,
@@ -138,7 +141,7 @@ impl Interpreter {
             Resolution::Resend => Ok(None),
             Resolution::Value(value) => Ok(Some(Outcome { output: Some(value), usage: None, memory: Vec::new() })),
             Resolution::Fail => {
-                let message = "the effect may or may not have happened, and was declared failed";
+                let message = "the effect may or may not have happened, and a person marked it as failed";
                 Err(StepError::new(Code::EffectUncertain, message).into())
             }
         }
@@ -154,7 +157,7 @@ impl Interpreter {
         }
     }
 
-    /// Boxed by a function of its own: a box made where it is awaited would leave room for its content there too.
+    /// A separate function, because a box created where it is awaited would also reserve space for its content there.
     fn performing<'a>(
         &'a self,
         place: &'a Place,
@@ -165,7 +168,7 @@ impl Interpreter {
     }
 
     async fn perform(&self, place: &Place, attempt: u32, request: &Request) -> Result<Outcome, Failure> {
-        // Waiting for people and times is no activity: a run in which nothing else goes on is suspended.
+        // Waiting for people and timers is not an activity: a run that only waits is suspended.
         match request {
             Request::Ask(_) => return Ok(plain(self.log.answer(&place.path, attempt).await)),
             Request::Wait { duration_ms } => return self.wait(place, attempt, *duration_ms).await,
@@ -216,7 +219,7 @@ impl Interpreter {
         outcome
     }
 
-    /// A call of a function. What workflows that it runs spend is booked as this step's.
+    /// Calls a function. The usage of workflows that it runs is added to this step.
     async fn call(&self, request: &CallRequest, mut context: Context, place: &Place) -> Result<Outcome, Failure> {
         let purse = Arc::new(Purse::new(self.ledger.left(&self.limits)));
         context.purse = Some(purse.clone());
@@ -263,7 +266,7 @@ impl Interpreter {
         }
     }
 
-    /// A model call within the budget: an upper bound is held back before it, what it cost is booked after it.
+    /// A model call within the budget: an upper bound is reserved before it and settled after it.
     async fn generate(&self, request: &GenerateRequest, context: &Context) -> Result<Outcome, Failure> {
         let model = &self.effects.model;
         if self.limits.tokens.is_none() && self.limits.micro_usd.is_none() {
@@ -281,7 +284,7 @@ impl Interpreter {
         Ok(answer(generated, request))
     }
 
-    /// The most that a call can cost. An answer without a bound of its own is bounded by what is left.
+    /// The upper bound of a call's cost. An answer without a limit of its own is limited by the remaining budget.
     fn claim(&self, request: &mut GenerateRequest) -> Result<Claim, StepError> {
         // A token is at least one byte, so bytes bound tokens for every tokenizer; each message has some framing.
         let prompt: u64 = request.messages.iter().map(|message| message.content.len() as u64 + 16).sum();
@@ -299,7 +302,7 @@ impl Interpreter {
             (Some(_), Some(price)) => price.of(prompt, answer),
             (Some(_), None) => {
                 let message = format!(
-                    "the price of {} is not known, so a money budget cannot be kept; give a token budget instead",
+                    "the price of {} is unknown, so a money budget cannot be enforced; use a token budget",
                     request.model
                 );
                 return Err(StepError::new(Code::PriceUnknown, message));
@@ -318,7 +321,8 @@ fn plain(value: Value) -> Outcome {
     Outcome { output: Some(value), usage: None, memory: Vec::new() }
 }
 
-/// A model's answer as an output: JSON where a schema asked for it, tool calls where there are any, else text.
+/// A model's answer as an output: tool calls and text if tools were available, JSON if a schema was given, otherwise
+/// text.
 fn answer(generated: Generated, request: &GenerateRequest) -> Outcome {
     let usage = Some(generated.usage);
     let text = generated.text;
@@ -344,7 +348,7 @@ fn read_reply(reply: &flowloom_core::http::HttpReply) -> Result<Outcome, Failure
     Err(error(Code::HttpStatus, message.clone()).into())
 }
 
-/// Records that an effect was abandoned, if its future is dropped before it answers.
+/// Records that an effect was abandoned if its future is dropped before it completes.
 struct Aborted<'a> {
     log: &'a RunLog,
     path: &'a Path,
@@ -370,7 +374,7 @@ impl Drop for Aborted<'_> {
     }
 }
 
-/// The run's budget, shared by its branches.
+/// The budget of a run, shared by its branches.
 pub(crate) struct Budget {
     state: Mutex<(Ledger, Vec<Waker>)>,
 }
@@ -384,14 +388,14 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Books the cost of a call that needed no reservation.
+    /// Adds the cost of a call that needed no reservation.
     fn book(&self, usage: Option<&Usage>) {
         if let Some(usage) = usage {
             self.state().0.settle(Claim::default(), used(usage));
         }
     }
 
-    /// The limits with what was spent taken off.
+    /// The limits, less the amounts spent.
     fn left(&self, limits: &Limits) -> Limits {
         let spent = self.state().0.settled();
         let rest = |budget: Option<u64>, spent: u64| budget.map(|budget| budget.saturating_sub(spent));
@@ -406,7 +410,7 @@ impl Budget {
         self.state().0.tokens_left(limits)
     }
 
-    /// Holds `claim` back, waiting for calls in flight if only they are in the way.
+    /// Reserves `claim`; waits if only calls in flight prevent it.
     async fn reserve(&self, limits: &Limits, claim: Claim) -> Result<Held<'_>, StepError> {
         poll_fn(|context| {
             let mut state = self.state();
@@ -447,7 +451,7 @@ fn used(usage: &Usage) -> Claim {
     Claim { tokens: usage.input_tokens + usage.output_tokens, micro_usd: usage.micro_usd.unwrap_or_default() }
 }
 
-/// A reservation; given back when dropped, so that a failed or abandoned call frees what it held.
+/// A reservation. It is released on drop, so a failed or abandoned call frees its amount.
 struct Held<'a> {
     budget: &'a Budget,
     claim: Claim,

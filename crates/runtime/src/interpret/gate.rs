@@ -1,4 +1,4 @@
-//! Bounds the number of effects in flight. Those that wait get their turn in the order in which they came.
+//! A fair semaphore that limits the number of effects in flight. Waiters proceed in the order of their arrival.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The gate of one run.
+/// The semaphore of one run.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -24,14 +24,14 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes in as soon as fewer than `limit` are inside.
+    /// Acquires a permit as soon as fewer than `limit` are held.
     pub(super) fn enter(&self, limit: u32) -> Entering<'_> {
         Entering { gate: self, limit: limit.max(1), ticket: None }
     }
 }
 
 impl State {
-    /// Wakes the one whose turn it is.
+    /// Wakes the next waiter.
     fn call(&mut self) {
         if let Some((_, waker)) = self.waiting.pop_first() {
             waker.wake();
@@ -39,7 +39,7 @@ impl State {
     }
 }
 
-/// On the way in. Dropped before its turn is over, it gives the turn to the next.
+/// A pending acquisition. If it is dropped after it was woken, it wakes the next waiter.
 pub(super) struct Entering<'a> {
     gate: &'a Gate,
     limit: u32,
@@ -75,7 +75,7 @@ impl Drop for Entering<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             let mut state = self.gate.state();
-            // Not waiting any more, and not inside: it was called, and the call must not be lost.
+            // Neither waiting nor admitted: it was woken, and the wake-up must not be lost.
             if state.waiting.remove(&ticket).is_none() {
                 state.call();
             }
@@ -83,7 +83,7 @@ impl Drop for Entering<'_> {
     }
 }
 
-/// One that is inside, until it is dropped.
+/// A permit, held until it is dropped.
 pub(super) struct Permit<'a> {
     gate: &'a Gate,
 }

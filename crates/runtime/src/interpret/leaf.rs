@@ -1,4 +1,4 @@
-//! The leaves: what each asks for, and what happens when it does not get it.
+//! Leaves: the request of each kind, and the handling of failures.
 
 use std::sync::{Arc, PoisonError};
 
@@ -29,10 +29,10 @@ use super::effect::{Effect, Failure};
 use super::{Halt, Interpreter, Place, Walked};
 use crate::effects::Boxed;
 
-/// Share of the model's window that one part of a long text takes, in percent (docs/formats/flow.md).
+/// Share of the model's context window for one part of a long text, in percent (docs/formats/flow.md).
 const SUMMARY_PART_PERCENT: u64 = 45;
 
-/// Bytes that fit the window of any model in use (8000 tokens, docs/formats/flow.md).
+/// Size that fits the context window of any model in use, in bytes (8000 tokens, docs/formats/flow.md).
 const UNKNOWN_WINDOW_BYTES: usize = 8_000;
 
 impl Interpreter {
@@ -51,12 +51,12 @@ impl Interpreter {
         }
     }
 
-    /// A leaf that is one effect; boxed apart from the steps around it.
+    /// Runs a leaf that is a single effect; boxed separately from the steps around it.
     fn single<'a>(&'a self, step: &'a Step, env: &'a Env, place: &'a Place) -> Boxed<'a, Walked> {
         Box::pin(self.attempts(&step.policy, place, move || self.request(&step.kind, env, place)))
     }
 
-    /// A model call, which may be part of a conversation.
+    /// A model call, possibly as part of a conversation.
     async fn asked(&self, step: &Step, generate: &Generate, env: &mut Env, place: &Place) -> Walked {
         let output = self.single(step, env, place).await?;
         if let Some(thread) = &generate.thread {
@@ -72,7 +72,7 @@ impl Interpreter {
         Ok(output)
     }
 
-    /// A code block: its output is checked, and what it changed in the memory is seen by later steps.
+    /// A block: its output is checked, and its memory writes become visible to later steps.
     async fn block(&self, step: &Step, block: &Block, env: &mut Env, place: &Place) -> Walked {
         let output = self.single(step, env, place).await?;
         self.take_in_memory(&place.path, env);
@@ -83,7 +83,7 @@ impl Interpreter {
         Ok(output)
     }
 
-    /// Lets the variables have what the block at `path` changed in the memory.
+    /// Applies the memory writes of the block at `path` to the variables.
     pub(super) fn take_in_memory(&self, path: &Path, env: &mut Env) {
         let Some(writes) = self.learned.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned() else {
             return;
@@ -98,7 +98,7 @@ impl Interpreter {
         env.vars.set("memory".into(), memory.into());
     }
 
-    /// Tries an effect as often as its policy says.
+    /// Attempts an effect as often as its policy allows.
     pub(super) async fn attempts(
         &self,
         policy: &Policy,
@@ -108,7 +108,7 @@ impl Interpreter {
         let mut first: Option<StepError> = None;
         for attempt in 1.. {
             let failure = 'tried: {
-                // Taken out first: what a `match` looks at would lie in the future beside it.
+                // Bound first: a temporary of the `match` would be stored in the future across the await.
                 let request = match request() {
                     Ok(request) => request,
                     Err(error) => break 'tried Failure::Step(error, None),
@@ -139,7 +139,7 @@ impl Interpreter {
         Ok(None)
     }
 
-    /// Decides what follows from a failure, and records it.
+    /// Decides the consequence of a failure and records it.
     fn record_failure(
         &self,
         policy: &Policy,
@@ -152,7 +152,7 @@ impl Interpreter {
             error.message.insert_str(0, prefix);
         }
         let then = match (&policy.retry, policy.on_error) {
-            // Without an attempt there is nothing to repeat, and what was too large has happened.
+            // Without an attempt there is nothing to retry, and an effect with too large an output has happened.
             (Some(rule), _) if (1..=rule.max).contains(&attempt) && error.code != Code::LimitOutput => {
                 let delay = delay_ms(rule, attempt, error.retry, &place.path);
                 AfterFailure::Retry(self.log.now_ms().saturating_add(delay))
@@ -164,7 +164,7 @@ impl Interpreter {
         Ok((error, then))
     }
 
-    /// Waits for the next attempt, unless the record says that it has started.
+    /// Waits until the next attempt, unless the record already contains it.
     async fn pause(&self, place: &Place, attempt: u32, at: u64) {
         if !self.log.has(&place.path, attempt + 1, "step_started") {
             self.log.live().await;
@@ -244,7 +244,7 @@ impl Interpreter {
         }
     }
 
-    /// The request for an answer.
+    /// The request of a model call.
     pub(super) fn generate_request(
         &self,
         generate: &Generate,
@@ -267,7 +267,7 @@ impl Interpreter {
     }
 
     fn messages(&self, messages: &[(Role, Data)], env: &Env, place: &Place) -> Result<Vec<Message>, StepError> {
-        // Not collected, which would make room for four: many runs wait for the answer to one.
+        // Not collected, which would allocate space for four: many runs wait for the answer to one message.
         let mut said = Vec::with_capacity(messages.len());
         for (role, data) in messages {
             said.push(Message::new(*role, self.said(data, env, place)?));
@@ -275,7 +275,7 @@ impl Interpreter {
         Ok(said)
     }
 
-    /// A text for a model.
+    /// The text of a message.
     fn said(&self, data: &Data, env: &Env, place: &Place) -> Result<String, StepError> {
         match data {
             Data::Text(template) => no_secrets(template.resolve(env, place.text)?),
@@ -291,9 +291,10 @@ impl Interpreter {
         Ok(Request::Scrape(ScrapeRequest { url, capture: scrape.capture }))
     }
 
-    /// Reads a page, takes what the selector names, and shortens what does not fit the model's window.
+    /// Reads a page, applies the selector, and summarises text that exceeds the model's context window.
     ///
-    /// The page is an effect of its own below the step; the step's output is stored only where it differs from it.
+    /// Reading the page is an effect of its own below the step. The output of the step is stored only if it differs
+    /// from the page.
     async fn scraped(&self, step: &Step, scrape: &Scrape, env: &Env, place: &Place) -> Walked {
         let fetch = place.at(place.path.child(&Key::nth("page", 1)));
         let fetched = self.attempts(&step.policy, &fetch, || self.scrape_request(scrape, env, place)).await?;
@@ -301,7 +302,7 @@ impl Interpreter {
         let output = match self.taken(step, scrape, page, env, place).await {
             Ok(output) => Value::from(output),
             Err(Halt::Failed(error, _)) => {
-                // The page was read; it is this step that failed.
+                // The page was read; the failure is in this step.
                 let (error, _) = self.record_failure(&step.policy, place, 0, error)?;
                 return Err(Halt::Failed(error, place.path.clone()));
             }
@@ -312,7 +313,7 @@ impl Interpreter {
         Ok(Some(output))
     }
 
-    /// What the step makes of the page.
+    /// The output of the step for a page.
     async fn taken(&self, step: &Step, scrape: &Scrape, page: &str, env: &Env, place: &Place) -> Result<String, Halt> {
         let content = self.selected(scrape, page, env, place);
         let content = content.map_err(|error| Halt::Failed(error, place.path.clone()))?;
@@ -340,11 +341,11 @@ impl Interpreter {
         Ok(content)
     }
 
-    /// Key points of a text that does not fit the window of the model, part by part; `None` if it fits.
+    /// The key points of a text that exceeds the context window of the model, part by part; `None` if it fits.
     async fn shortened(&self, step: &Step, content: &str, place: &Place) -> Result<Option<String>, Halt> {
         let model = match self.effects.model.resolve(None) {
             Ok(model) => model,
-            // Without a model there is no window; a text that fits any is passed on as it is.
+            // Without a model there is no context window. A text that fits any window is passed on unchanged.
             Err(_) if content.len() < UNKNOWN_WINDOW_BYTES => return Ok(None),
             Err(error) => return Err(Halt::Failed(error, place.path.clone())),
         };
@@ -386,7 +387,7 @@ fn summary_request(model: &str, part: &str, purpose: Purpose, window: u64) -> Ge
     }
 }
 
-/// Parts of at most `size` characters.
+/// Splits text into parts of at most `size` characters.
 fn chunks(text: &str, size: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -419,7 +420,7 @@ fn payload(prompt: &Template, extra: &[(Arc<str>, Arc<str>)], env: &Env, place: 
     Ok(Payload { vars: env.vars.shared(), digest: env.vars.digest(), extra: entries, prompt: Some(prompt) })
 }
 
-/// The options of a call: those that are computed take the place of those that are written.
+/// The options of a call; computed options override fixed ones.
 fn options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepError> {
     let Some(computed) = &generate.computed else { return Ok(generate.options.clone()) };
     let mut whole = serde_json::to_value(&generate.options).unwrap_or_default();
@@ -427,8 +428,9 @@ fn options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepError>
     if let (Some(whole), serde_json::Value::Object(computed)) = (whole.as_object_mut(), computed) {
         whole.extend(computed);
     }
-    serde_json::from_value(whole)
-        .map_err(|error| StepError::new(Code::StepRefused, format!("the options of the model call are wrong: {error}")))
+    serde_json::from_value(whole).map_err(|error| {
+        StepError::new(Code::StepRefused, format!("the options of the model call are not valid: {error}"))
+    })
 }
 
 fn memory_request(step: &MemoryStep, env: &Env, place: &Place) -> Result<Request, StepError> {
@@ -450,7 +452,7 @@ fn memory_request(step: &MemoryStep, env: &Env, place: &Place) -> Result<Request
     })
 }
 
-/// Text for a model or a person, which must not hold a secret.
+/// The text for a model or a person. Fails with `FL0113` if it contains a secret.
 fn no_secrets(rich: Rich) -> Result<String, StepError> {
     match rich.first_secret() {
         None => Ok(rich.names_only()),
@@ -461,8 +463,9 @@ fn no_secrets(rich: Rich) -> Result<String, StepError> {
     }
 }
 
-/// The wait before the next attempt: doubled each time, up to half of it taken off by a jitter that is a hash of the
-/// place, so that replay and a crash in between agree; never less than the other side asked for.
+/// The delay before the next attempt, in milliseconds. It doubles each time; jitter subtracts up to half of it. The
+/// jitter is a hash of the path, so that it is the same in a replay and after a crash. The delay is never shorter than
+/// the other side requested.
 fn delay_ms(rule: &RetryRule, attempt: u32, asked: Retry, path: &Path) -> u64 {
     let full = rule.base_ms.saturating_mul(1u64.checked_shl(attempt - 1).unwrap_or(u64::MAX)).min(rule.cap_ms);
     let hash = Hasher::new().text(path.as_str()).number(u64::from(attempt)).finish();

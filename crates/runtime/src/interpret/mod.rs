@@ -1,7 +1,7 @@
-//! Walks a plan: each composite schedules its children, each leaf is an effect.
+//! The interpreter: composites schedule their children, and leaves perform effects.
 //!
-//! Direct style: what a plan means is written as code that awaits. Between effects nothing reads a clock or draws a
-//! random number, so following a record gives the same run again.
+//! The semantics of a plan are written in direct style, as async code. Between effects nothing reads a clock or draws a
+//! random number, so following a record reproduces the run.
 
 mod agent;
 mod below;
@@ -35,21 +35,21 @@ use flowloom_core::vars::Env;
 use crate::effects::{Boxed, Effects};
 use crate::log::RunLog;
 
-/// Why a branch stops.
+/// The reason why a branch stops.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// A step failed; an enclosing step may go on.
+    /// A step failed; an enclosing step may continue.
     Failed(StepError, Path),
-    /// A limit, a budget or the journal: nothing goes on.
+    /// A limit, a budget or the journal stopped the whole run.
     Fatal(StepError, Path),
-    /// The run ends here with this output.
+    /// The run ends with this output.
     Return(Option<Value>),
 }
 
-/// A step's output, or why there is none.
+/// The output of a step, or the interrupt that stopped it.
 pub(crate) type Walked = Result<Option<Value>, Halt>;
 
-/// One run of one plan.
+/// One run of a plan.
 pub(crate) struct Interpreter {
     pub(crate) effects: Effects,
     pub(crate) log: Arc<RunLog>,
@@ -61,18 +61,18 @@ pub(crate) struct Interpreter {
     pub(crate) ledger: effect::Budget,
     pub(crate) steps: AtomicU64,
     pub(crate) flying: gate::Gate,
-    /// Memory writes of blocks that have ended and whose variables do not have them yet.
+    /// Memory writes of finished blocks that are not yet applied to the variables.
     pub(crate) learned: Mutex<HashMap<Path, Vec<MemoryWrite>>>,
 }
 
-/// Where the interpreter stands.
+/// The position of the interpreter in the plan, and the settings in force there.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) path: Path,
     pub(crate) text: TextRules,
     pub(crate) nesting: u32,
     pub(crate) depth: u32,
-    /// Whether this is asked for by a code block, whose turn it shares.
+    /// Whether this is a child effect, which shares the permit of its step.
     pub(crate) inside: bool,
 }
 
@@ -104,8 +104,8 @@ impl Interpreter {
         }
     }
 
-    /// Runs the whole plan; the output of its root, or of the step that ended it. What it leaves behind is in `left`,
-    /// however it ends.
+    /// Runs the whole plan. Returns the output of the root, or of the step that returned. The final variables are moved
+    /// into `left`, however the run ends.
     pub(crate) async fn run(&self, plan: &Plan, start: Env, left: &Left) -> Walked {
         let mut kept = Kept { env: start, left };
         let env = &mut kept.env;
@@ -116,12 +116,12 @@ impl Interpreter {
         }
     }
 
-    /// Runs a child of `place`, and lets its output take effect.
+    /// Runs a child of `place` and applies its output.
     fn child<'a>(&'a self, step: &'a Step, env: &'a mut Env, place: &'a Place) -> Boxed<'a, Walked> {
         self.step_at(step, env, place.at(place.path.child(&step.key)))
     }
 
-    /// Runs a step whose path is `place`, and lets its output take effect.
+    /// Runs the step whose path is `place` and applies its output.
     fn step_at<'a>(&'a self, step: &'a Step, env: &'a mut Env, place: Place) -> Boxed<'a, Walked> {
         Box::pin(async move {
             let (walked, names) = self.unwritten(step, env, place).await;
@@ -131,7 +131,7 @@ impl Interpreter {
         })
     }
 
-    /// Runs a step without letting its output take effect; also the variables it will write, whose names are read
+    /// Runs a step without applying its output. Also returns the variables that it will write; their names are resolved
     /// before the step runs.
     async fn unwritten(&self, step: &Step, env: &mut Env, place: Place) -> (Result<Walk, Halt>, Vec<Arc<str>>) {
         if !step.scripts.is_empty()
@@ -146,7 +146,7 @@ impl Interpreter {
         }
     }
 
-    /// What becomes of a failure before the step itself, which is recorded already.
+    /// Applies the error policy to a failure before the step itself, which is recorded already.
     fn excused(&self, step: &Step, halt: Halt) -> Result<Walk, Halt> {
         match halt {
             Halt::Failed(..) if step.policy.on_error == OnError::Continue => Ok(Walk::Skipped),
@@ -154,7 +154,7 @@ impl Interpreter {
         }
     }
 
-    /// Looks at limits and the condition; the names to write, or `None` if the step is skipped.
+    /// Checks the limits and the condition. Returns the names to write, or `None` if the step is skipped.
     fn prepare(&self, step: &Step, env: &Env, place: &Place) -> Result<Option<Vec<Arc<str>>>, Halt> {
         if place.nesting > self.limits.nesting {
             let message = format!("steps are nested more than {} levels deep", self.limits.nesting);
@@ -170,8 +170,7 @@ impl Interpreter {
         bind::names(step, env, place.text).map(Some).map_err(fail)
     }
 
-    /// Runs a step and applies its error policy, where the step is a composite; leaves do that themselves, attempt by
-    /// attempt.
+    /// Runs a step and applies its error policy if it is a composite. Leaves apply theirs to each attempt.
     async fn guarded(&self, step: &Step, env: &mut Env, place: Place) -> Result<Walk, Halt> {
         let walked = self.walk(step, env, &place).await;
         match walked {
@@ -188,7 +187,8 @@ impl Interpreter {
 
     async fn walk(&self, step: &Step, env: &mut Env, place: &Place) -> Walked {
         let inner = Place { nesting: place.nesting + 1, ..place.clone() };
-        // Boxed, so that a leaf's future has no room for a composite's: what is small is allocated faster.
+        // Boxed, so that the future of a leaf does not reserve space for that of a composite: small futures are
+        // allocated faster.
         match &step.kind {
             Kind::Sequence(steps) => Box::pin(self.sequence(steps, env, &inner)).await,
             Kind::Parallel(members) => Box::pin(self.parallel(members, env, &inner)).await,
@@ -221,13 +221,13 @@ impl Interpreter {
         emitted.map(|_| ()).map_err(|error| Halt::Fatal(error, place.path.clone()))
     }
 
-    /// Notes that a composite is done; its output follows from its parts and is not stored again.
+    /// Records that a composite has finished. Its output follows from its children and is not stored again.
     fn finished(&self, place: &Place, output: Option<Value>) -> Result<(), Halt> {
         self.emit(place, 0, Event::StepFinished { output, usage: None, memory: Vec::new() })
     }
 }
 
-/// Where a run leaves its variables, conversations and text when it ends or is dropped.
+/// The variables, conversations and transcript of a run when it ends or is dropped.
 #[derive(Clone, Default)]
 pub(crate) struct Left(Arc<Mutex<Env>>);
 
@@ -237,7 +237,7 @@ impl Left {
     }
 }
 
-/// A conversation that is kept when its run ends.
+/// A conversation that is stored when its run ends.
 pub(crate) struct Keeping {
     key: String,
     thread: Arc<str>,
@@ -245,13 +245,14 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
-    /// What is kept of a run; `None` if nothing is.
+    /// The thread to store for a run; `None` if there is none.
     pub(crate) fn new(created: &RunCreated, plan: &Plan, left: &Left) -> Option<Keeping> {
         let (key, thread) = (created.keep.clone()?, plan.thread.clone()?);
         Some(Keeping { key, thread, left: left.clone() })
     }
 
-    /// What was said. Nothing if the run ended before it began to follow its record: then an earlier state stands.
+    /// The messages as a memory write. `None` if the run ended before it began to follow its record; the stored thread
+    /// is then kept.
     pub(crate) fn said(&self) -> Option<MemoryWrite> {
         let thread = self.left.0.lock().unwrap_or_else(PoisonError::into_inner).thread(&self.thread);
         let text = serde_json::to_string(thread.messages()).ok().filter(|_| !thread.messages().is_empty())?;
@@ -270,7 +271,7 @@ impl Drop for Kept<'_> {
     }
 }
 
-/// What became of a step that did not halt.
+/// The result of a step that was not interrupted.
 enum Walk {
     Ran(Option<Value>),
     Skipped,

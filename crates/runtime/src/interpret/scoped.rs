@@ -1,4 +1,4 @@
-//! Steps with variables of their own, what they see of the loop around them, and what the run says.
+//! Steps with variables of their own, the loop helper that they see, and messages of the run.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use flowloom_core::vars::{Env, Following, Vars};
 
 use super::{Halt, Interpreter, Place, Walked};
 
-/// A loop as its expressions see it.
+/// The finished iterations of a loop, as its expressions see them.
 pub(super) struct Iterations {
     finished: Arc<Vec<Value>>,
 }
@@ -20,12 +20,12 @@ impl Iterations {
         Iterations { finished: Arc::default() }
     }
 
-    /// Adds a finished one.
+    /// Appends the output of a finished iteration.
     pub(super) fn push(&mut self, output: Value) {
         Arc::make_mut(&mut self.finished).push(output);
     }
 
-    /// The helper before iteration `index`: all that are finished, and the last of them.
+    /// The helper before iteration `index`: all finished iterations, and the last of them.
     pub(super) fn helper(&self, helper: &Helper, index: u64) -> Value {
         let mut map = Map::new();
         map.insert("index".into(), (index as i64).into());
@@ -39,7 +39,7 @@ impl Iterations {
     }
 }
 
-/// Sets what a helper's names see; they are the last locals of their names.
+/// Sets the names of a helper as the innermost locals.
 pub(super) fn show(helper: &Helper, value: &Value, env: &mut Env) {
     for name in &helper.names {
         env.locals.retain(|(local, _)| local != name);
@@ -67,7 +67,7 @@ impl Interpreter {
     }
 
     async fn scoped_body(&self, scoped: &Scoped, inner: &mut Env, place: &Place) -> Result<(), Halt> {
-        // What the loop showed outside: the finished iterations.
+        // The value of the helper in the outer scope: the finished iterations.
         let followed = scoped.helper.as_ref().filter(|helper| helper.history).and_then(|helper| {
             let name = helper.names.first()?;
             let outside = inner.locals.iter().find(|(local, _)| local == name).map(|(_, value)| value.clone())?;
@@ -77,7 +77,7 @@ impl Interpreter {
         self.sequence(&scoped.body, inner, place).await.map(|_| ())
     }
 
-    /// Adds to a conversation and to the run's text.
+    /// Appends a message to a conversation and to the transcript.
     pub(super) fn say(&self, say: &Say, env: &mut Env, place: &Place) -> Walked {
         let parts = say.content.parts(env).map_err(|error| Halt::Failed(error, place.path.clone()))?;
         let message = content::message(say.role, parts);
@@ -92,7 +92,7 @@ impl Interpreter {
     }
 }
 
-/// Lets a helper's `self` have the iteration under way as far as it has come.
+/// Updates a helper so that its `self` includes the progress of the current iteration.
 pub(super) fn follow(following: &Following, env: &mut Env) {
     let current = given(&following.gives, env);
     show(&following.helper, &with_current(&following.outside, current), env);
@@ -103,7 +103,7 @@ fn given(gives: &[Arc<str>], inner: &Env) -> Value {
     gives.iter().filter_map(|name| Some((name.clone(), inner.vars.get(name)?.clone()))).collect::<Map>().into()
 }
 
-/// The helper in the body: its `self` ends with this iteration as far as it has come.
+/// The helper in the body: its `self` ends with the progress of the current iteration.
 fn with_current(outside: &Value, current: Value) -> Value {
     let mut map = outside.as_map().cloned().unwrap_or_default();
     let mut items = map.get("self").and_then(Value::as_list).map(<[Value]>::to_vec).unwrap_or_default();

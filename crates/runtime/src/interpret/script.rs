@@ -1,5 +1,5 @@
-//! Scripts: expressions that need the sandbox. Each is evaluated just before the step that reads it, and its value is
-//! recorded with the next commit, so that following a record needs no sandbox.
+//! Scripts: expressions that need the sandbox. Each is evaluated just before the step that reads it. Its value is
+//! recorded with the next commit, so following a record needs no sandbox.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{Halt, Interpreter, Place};
 use crate::log::Mode;
 
 impl Interpreter {
-    /// Evaluates scripts where `place` is, and keeps their values for the step there.
+    /// Evaluates scripts at `place` and stores their values for the step there.
     pub(super) async fn evaluate(&self, scripts: &[Arc<Script>], env: &mut Env, place: &Place) -> Result<(), Halt> {
         env.scripts.retain(|(slot, _)| !scripts.iter().any(|script| script.slot == *slot));
         for (index, script) in scripts.iter().enumerate() {
@@ -72,7 +72,7 @@ impl Interpreter {
     }
 }
 
-/// What `Math.random()` starts from: the same for every evaluation of this place in this run.
+/// The seed of `Math.random()`: the same for every evaluation at this path in this run.
 fn seed(run: &str, at: &Place) -> u64 {
     let hash = Hasher::new().text(run).text(at.path.as_str()).finish();
     hash.bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))

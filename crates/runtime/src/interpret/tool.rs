@@ -1,5 +1,5 @@
-//! Tools: the only place that checks a model's arguments, asks for approval, calls, and answers garbage. Nothing that
-//! was not offered is ever called.
+//! Tool calls: the only place that checks a model's arguments, requests approval, runs a tool, and reports invalid
+//! calls to the model. A tool that is not available is never called.
 
 use flowloom_core::args::Payload;
 use flowloom_core::error::StepError;
@@ -14,18 +14,18 @@ use flowloom_core::vars::Env;
 use super::{Halt, Interpreter, Place};
 use crate::effects::Boxed;
 
-/// What became of a tool call.
+/// The outcome of a tool call.
 pub(super) enum Told {
     /// The result.
     Result(Value),
-    /// The agent's answer: no model is asked any more.
+    /// The agent's answer: the model is not called again.
     Answer(String),
-    /// What the model did wrong, or what the tool could not do.
+    /// An error of the model or of the tool, reported to the model.
     Error(String),
 }
 
 impl Told {
-    /// As the model is told it.
+    /// The outcome as the model receives it.
     pub(super) fn text(&self) -> String {
         match self {
             Told::Result(value) => render::text(value, Style::Json),
@@ -36,7 +36,7 @@ impl Told {
 }
 
 impl Interpreter {
-    /// Calls the tool that a model asks for. What the tool cannot do is an answer too.
+    /// Runs the tool that a model requests. A failure of the tool is an outcome as well.
     pub(super) fn tool<'a>(
         &'a self,
         policy: &'a Policy,
@@ -86,7 +86,7 @@ impl Interpreter {
         }
     }
 
-    /// Asks a person about one call with exactly these arguments.
+    /// Asks a person to approve one call with exactly these arguments.
     async fn approved(
         &self,
         policy: &Policy,
@@ -104,13 +104,13 @@ impl Interpreter {
     }
 }
 
-/// Whether a model means this tool: a flow also answers to the name that its own system gave it.
+/// Whether the name refers to this tool: a flow also has the name that its original system gave it.
 fn is_called(tool: &AgentTool, name: &str) -> bool {
     let is_other = |id: &str| name.strip_prefix("flow_") == Some(id);
     tool.declaration.name == name || matches!(&tool.effect, ToolEffect::Flow(id) if is_other(id))
 }
 
-/// What a tool's output is to the model.
+/// The outcome of a tool from its output.
 fn told(tool: &AgentTool, output: Value) -> Told {
     let ToolEffect::Flow(_) = &tool.effect else { return Told::Result(output) };
     let text = output.get("text").map(|text| render::text(text, Style::Json)).unwrap_or_default();
@@ -120,7 +120,7 @@ fn told(tool: &AgentTool, output: Value) -> Told {
     }
 }
 
-/// What is agreed to with a call: nothing else is called with that agreement.
+/// The hash of what is approved with a call; the approval is valid for nothing else.
 fn subject(tool: &AgentTool, arguments: &Value) -> Hash {
     let ToolDeclaration { name, description, parameters } = &tool.declaration;
     let does = tool.effect.function().unwrap_or_default();
@@ -129,7 +129,7 @@ fn subject(tool: &AgentTool, arguments: &Value) -> Hash {
     hasher.finish()
 }
 
-/// The arguments as an object that has what the declaration requires; else what is wrong with them.
+/// The arguments as an object with all required entries; otherwise a message for the model.
 fn check_arguments(tool: &AgentTool, arguments: &Value) -> Result<Value, String> {
     let read = match arguments {
         Value::String(text) => flowloom_core::json::read_lenient(text).unwrap_or_else(|| arguments.clone()),

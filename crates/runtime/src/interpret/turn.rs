@@ -1,4 +1,4 @@
-//! A conversation that several steps carry on: one answer of a model, and the calls it asks for.
+//! A conversation shared by several steps: one answer of a model, and the tool calls that it requests.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use super::agent::read_answer;
 use super::{Halt, Interpreter, Place, Walked};
 use crate::scope;
 
-/// Where an answer wants to go.
+/// The routing choice of an answer.
 enum Next {
-    /// There.
+    /// A valid destination.
     To(Arc<str>),
-    /// Nowhere.
+    /// No destination.
     Unsaid,
-    /// To a place that does not exist: what to tell the model, under the id of its call.
+    /// An unknown destination: the calls that name it, and the message for the model.
     Wrong(Vec<ToolCall>, String),
 }
 
@@ -52,7 +52,7 @@ impl Interpreter {
             };
             if let Some(thread) = &turn.generate.thread {
                 new.into_iter().for_each(|message| env.say(thread, message));
-                // An agent that only shows the way says nothing.
+                // An agent that only routes adds no message.
                 if !text.is_empty() || !calls.is_empty() {
                     let answer = Message::new(Role::Assistant, text.as_str());
                     env.say(thread, Message { tool_calls: calls.clone(), ..answer });
@@ -112,13 +112,13 @@ fn calls_value(calls: &[ToolCall]) -> Value {
     Value::list(calls.iter().map(call).collect())
 }
 
-/// The calls that show the way, and the others.
+/// Splits the calls into routing calls and others.
 fn split(router: Option<&Router>, calls: Vec<ToolCall>) -> (Vec<ToolCall>, Vec<ToolCall>) {
     let Some(router) = router else { return (Vec::new(), calls) };
     calls.into_iter().partition(|call| router.tools.iter().any(|tool| tool.name == call.name))
 }
 
-/// Where the last call that shows the way wants to go. The `end` tool names no place and means the end.
+/// The destination of the last routing call. The `end` tool has no destination and means the end.
 fn next(router: Option<&Router>, routes: Vec<ToolCall>) -> Next {
     let (Some(router), Some(last)) = (router, routes.last()) else { return Next::Unsaid };
     let named = last.arguments.as_map().and_then(|map| map.values().find_map(Value::as_str));

@@ -1,4 +1,4 @@
-//! A scripted world for the runtime's tests: seeded latencies on virtual time, and a count of what reached it.
+//! Scripted effects for the runtime's tests: seeded latencies on virtual time, and a count of the sent requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,12 +20,12 @@ use flowloom_runtime::effects::{
 };
 use flowloom_runtime::sim::SimClock;
 
-/// Everything a run of the tests touches.
+/// The effects of the tests' runs.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) clock: SimClock,
     seed: u64,
-    /// Sends by idempotency key.
+    /// Number of sends by idempotency key.
     pub(crate) sent: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// Latency of an attempt: 0 to 15 ms, by seed and place.
+    /// Waits for the latency of an attempt: 0 to 15 ms, derived from seed and path.
     async fn arrive(&self, context: &Context) {
         *self.sent.lock().expect("not poisoned").entry(context.key()).or_default() += 1;
         let hash = Hasher::new().number(self.seed).text(context.path.as_str()).finish();
@@ -73,7 +73,7 @@ impl Model for World {
                 let arguments = Value::map([("n", Value::from(1))]);
                 let known = ToolCall { id: "c1".into(), name: "add".into(), arguments };
                 let unknown = ToolCall { id: "c2".into(), name: "rm".into(), arguments: Value::Null };
-                // A workflow by the name that its own system gives it; most agents have none.
+                // A workflow by the name of its original system; most agents do not have one.
                 let flow = ToolCall { id: "c3".into(), name: "flow_g".into(), arguments: Value::Null };
                 vec![known, unknown, flow]
             } else {
@@ -160,7 +160,7 @@ impl Functions for World {
     }
 }
 
-/// A function that has its run do things, and tells of them.
+/// A function that requests child effects and reports progress.
 async fn asks(below: &dyn Substeps) -> Result<Value, StepError> {
     below.tell("begun", Value::Null);
     let messages = vec![Message::new(Role::User, "from a function")].into();

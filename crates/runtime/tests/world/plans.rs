@@ -1,4 +1,4 @@
-//! Plans built by hand, one for every kind of step: two formats use few of them, and the journal must be right for all.
+//! Plans built by hand for every kind of step. No format uses all kinds, and the journal must be right for each.
 
 use std::sync::Arc;
 
@@ -149,7 +149,7 @@ fn agent() -> Step {
     )
 }
 
-/// An agent whose second tool is a workflow that answers in its place.
+/// An agent whose second tool is a workflow that may supply the agent's answer.
 fn guide() -> Step {
     let declaration = ToolDeclaration { name: "look".into(), description: "looks".into(), parameters: Value::Null };
     let look = AgentTool { declaration, effect: ToolEffect::Flow("g".into()), needs_approval: false };
@@ -158,7 +158,7 @@ fn guide() -> Step {
     step("guide", Kind::Agent(Agent { tools, limit: CallLimit::Calls(3), must_call: true, ..agent }))
 }
 
-/// A conversation of an agent and its tools as two nodes of a machine.
+/// A conversation between an agent and its tools, as two nodes of a machine.
 fn talk() -> Step {
     let tool = |name: &str| ToolDeclaration { name: name.into(), description: String::new(), parameters: Value::Null };
     let add = AgentTool { declaration: tool("add"), effect: ToolEffect::Function("f".into()), needs_approval: false };
@@ -192,7 +192,7 @@ fn talk() -> Step {
     )
 }
 
-/// A loop whose body has variables of its own, with scripts wherever one can stand.
+/// A loop whose body has variables of its own, with scripts in every possible position.
 fn story() -> Step {
     let script = |slot: &str, names: &[&str]| {
         let names = names.iter().map(|name| (*name).into()).collect();
@@ -283,7 +283,7 @@ fn ask() -> Step {
     step("ask", Kind::Ask { question: text("last"), schema: None })
 }
 
-/// A plan with every kind of step that a conversation is made of.
+/// A plan with every kind of step that takes part in conversations.
 pub(crate) fn conversations() -> Plan {
     plan(sequence(
         "all",
@@ -298,7 +298,7 @@ pub(crate) fn conversations() -> Plan {
     ))
 }
 
-/// A plan with every other kind of step that needs no person.
+/// A plan with all other kinds of steps that need no person.
 pub(crate) fn everything() -> Plan {
     plan(sequence(
         "all",
@@ -340,7 +340,7 @@ pub(crate) fn everything() -> Plan {
     ))
 }
 
-/// A plan with effects that must not be sent twice, and a person.
+/// A plan with at-most-once effects and a question to a person.
 pub(crate) fn delicate() -> Plan {
     plan(sequence(
         "delicate",
