@@ -43,7 +43,7 @@ pub(crate) struct Offer {
 }
 
 /// The tools available to a user, sorted by id: every definition without errors, except flows that are switched off.
-/// Names may repeat; see [`distinct`]. Reads the folder.
+/// Names are not made unique here. Reads the folder.
 pub(crate) fn offers(catalog: &Catalog, holder: &str) -> Result<Vec<Offer>, StepError> {
     Ok(definitions(catalog, holder)?.iter().filter_map(|definition| offer(definition)).collect())
 }

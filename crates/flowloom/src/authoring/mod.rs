@@ -71,7 +71,7 @@ pub(crate) struct Author {
 }
 
 impl Author {
-    /// Builds the dry runner that tests blocks and pipelines for `owner`, a user id.
+    /// Builds the dry runner that tests blocks and pipelines for a user, given by id.
     pub(crate) fn rehearser(&self, model: Option<&str>, limits: Limits, owner: &str) -> Rehearser {
         Rehearser {
             model: self.models.clone(),

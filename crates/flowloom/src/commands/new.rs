@@ -157,7 +157,7 @@ impl Author<'_> {
     }
 }
 
-/// Runs a built-in workflow for the user `owner` and reports its events to `watcher`.
+/// Runs a built-in workflow for a user and reports its events to `watcher`.
 pub(super) async fn performed(
     app: &App,
     which: BuiltIn,
@@ -208,8 +208,7 @@ impl Answers {
     /// Returns the answer to a question. Fails if there is none.
     fn give(&mut self, question: &str) -> Result<String, Failure> {
         let lacking = |why: &str| {
-            let message =
-                format!("{why}: {question}\n  answer with --answers FILE, or skip questions with --yes");
+            let message = format!("{why}: {question}\n  answer with --answers FILE, or skip questions with --yes");
             Failure::usage(message)
         };
         match self {

@@ -71,7 +71,7 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     Ok(exit)
 }
 
-/// Runs a bundle for the user `owner` within `limits` and reports its events to `watcher`.
+/// Runs a bundle for a user within `limits` and reports its events to `watcher`.
 pub(super) async fn perform(
     app: &App,
     (bundle, plan): (&Bundle, &Arc<Plan>),
@@ -129,7 +129,7 @@ pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine
     }
 }
 
-/// Like `finish`, but returns the outcome together with the exit code; `None` if there is no outcome.
+/// Drives a run and prints its result. Returns the outcome and the exit code; `None` if there is no outcome.
 pub(super) async fn drive(
     global: &Global,
     output: &OutputArgs,

@@ -1,5 +1,5 @@
 //! Streams the events of a run as server-sent events: first the stored events, then new ones, without a gap. An
-//! [`EventEncoder`](Teller) determines their form.
+//! event encoder determines their form.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub(crate) fn response(server: Arc<Server>, run: RunId, seq: u64, with_text: boo
     heard_from(server, run, (seq, Box::new(Journal { with_text })), heard)
 }
 
-/// Streams a run's events after `seq`, as encoded by `teller`. `heard` is an existing subscription to the run.
+/// Streams a run's events after `seq`, as encoded by the given encoder, from an existing subscription to the run.
 pub(crate) fn heard_from(
     server: Arc<Server>,
     run: RunId,

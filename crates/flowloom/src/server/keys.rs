@@ -139,7 +139,7 @@ impl Caller {
         }
     }
 
-    /// Whether the caller may access objects of the user `holder`.
+    /// Whether the caller may access objects of the given user.
     pub(crate) fn owns(&self, holder: &str) -> bool {
         self.user.as_deref().is_none_or(|user| user == holder)
     }

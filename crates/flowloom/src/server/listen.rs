@@ -34,7 +34,7 @@ const FILES: u64 = 512;
 /// Delay before accepting again after a failure, for example when no file descriptors are left.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Serves connections until `told` is cancelled, then until pending responses are sent.
+/// Serves connections until the server is stopped, then until pending responses are sent.
 pub(crate) async fn listen(listener: TcpListener, router: Router, settings: &Settings, told: CancellationToken) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(settings.head_timeout()).max_header_size(HEAD).max_buf_size(HEAD);
@@ -105,7 +105,7 @@ fn seats(wished: usize) -> usize {
     wished.min(usize::try_from(possible).unwrap_or(usize::MAX)).clamp(1, Semaphore::MAX_PERMITS)
 }
 
-/// A connection that breaks if its client accepts no data for too long. Buffered data is bounded: `HEAD` bytes and one
+/// A connection that breaks if its client accepts no data for too long. Buffered data is bounded: 64 KiB and one
 /// event here, plus the queue of each subscription.
 struct Patient {
     stream: TcpStream,

@@ -95,7 +95,7 @@ impl Live {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Drives a run of `plan`; `is_heard` subscribes from its first event.
+    /// Drives a run of `plan`; optionally subscribes from its first event.
     pub(crate) async fn begin(self: &Arc<Live>, run: Run, plan: Arc<Plan>, is_heard: bool) -> Begun {
         let (id, heard) = (run.id(), is_heard.then(|| run.subscribe()));
         Begun { id, heard, ending: Some(self.drive(run, plan).await) }

@@ -238,7 +238,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Reclaims abandoned runs and starts the background tasks, which run until `told` is cancelled.
+/// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
 async fn keepers(server: &Arc<Server>, told: &CancellationToken) -> Result<TaskTracker, StepError> {
     let mut take_up = TakeUp::new(server.clone());
     take_up.look().await?;

@@ -102,7 +102,7 @@ pub(super) async fn over(server: &Server, id: RunId, ending: Option<Ending>) -> 
     None
 }
 
-/// Like `over`, but waits at most `time`; the run continues afterwards.
+/// Waits at most `time` until no worker drives a run; the run continues afterwards.
 pub(super) async fn waited(server: &Server, id: RunId, ending: Option<Ending>, time: Duration) -> Option<Arc<Ended>> {
     tokio::time::timeout(time, over(server, id, ending)).await.ok().flatten()
 }

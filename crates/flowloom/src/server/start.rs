@@ -112,8 +112,9 @@ impl Starting {
 }
 
 impl Call<'_> {
-    /// Calls `begin` to start a run, or returns the run that the same request started under its Idempotency-Key.
-    /// `request` identifies the request. Fails with `KeyReused` if the key was used for another request.
+    /// Calls the given function to start a run, or returns the run that the same request started under its
+    /// Idempotency-Key. `request` identifies the request. Fails with `KeyReused` if the key was used for another
+    /// request.
     pub(super) async fn once(
         &self,
         request: &str,

@@ -319,7 +319,7 @@ async fn settle(server: &Arc<Server>, opened: Opened, answers: Vec<(StepPath, Va
     go_on(server, opened).await
 }
 
-/// Like `settle`, but holds the run's thread until the run is over.
+/// Answers questions of a waiting run and holds the run's thread until the run is over.
 pub(super) async fn settle_in_turn(
     server: &Arc<Server>,
     opened: Opened,

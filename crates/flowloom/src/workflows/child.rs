@@ -43,8 +43,8 @@ impl Host {
         }
     }
 
-    /// Like `run`, but returns the run whatever its status. Its usage is charged to the parent's budget, and it is
-    /// cancelled if the step is abandoned.
+    /// Runs a definition as a child run and returns its outcome, whatever its status. Its usage is charged to the
+    /// parent's budget, and it is cancelled if the step is abandoned.
     pub(super) async fn end(&self, child: Child, context: &Context) -> Result<Ended, StepError> {
         let plan = plan_of(&child.bundle)?;
         let depth = context.depth + 1;
