@@ -1,4 +1,4 @@
-//! Puts the pages of `docs/errors` into the program, for `flowloom explain`, and has it linked small.
+//! Embeds the pages of `docs/errors` for `flowloom explain`, and reduces the size of the executable.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,8 +11,8 @@ fn main() -> std::io::Result<()> {
     put_pages()
 }
 
-/// Whether the program may have its 107,000 relative relocations packed: 2.5 MB that every start would read. The loader has
-/// to know them, which glibc's does from 2.36 on; what is built for another machine is left as it is.
+/// Whether the executable may pack its 107,000 relative relocations, which saves reading 2.5 MB at every start. The
+/// dynamic loader must support this; glibc does since 2.36. Executables for other machines remain unchanged.
 fn knows_packed_relocations() -> bool {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|is| is == value);
     let is_own = std::env::var("HOST").is_ok_and(|host| is("TARGET", &host));

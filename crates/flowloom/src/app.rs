@@ -1,4 +1,4 @@
-//! Wires the parts together: store, models, tools and the engine, as configured.
+//! Composition root: opens the store and builds models, tools, sandbox and engine from the configuration.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -42,14 +42,14 @@ pub(crate) struct App {
     pub(crate) servers: Servers,
     pub(crate) blocks: Arc<Blocks>,
     sandbox: Arc<Sandbox>,
-    /// Bundles that were opened, by their hash: a server opens the same ones again and again.
+    /// Opened bundles by hash. A server opens the same ones repeatedly.
     ready: Mutex<HashMap<Hash, Arc<Ready>>>,
 }
 
-/// Bundles that are kept ready at most.
+/// Maximum number of compiled bundles held in memory.
 const READY: usize = 256;
 
-/// A bundle of the store, compiled.
+/// A stored bundle with its plan and, once needed, its engine.
 pub(crate) struct Ready {
     pub(crate) bundle: Bundle,
     plan: Arc<Plan>,
@@ -62,7 +62,7 @@ impl App {
         App::open_with(config, servers)
     }
 
-    /// The same with MCP servers that may have been asked already.
+    /// Opens the store with the given MCP servers, which may already have been queried.
     pub(crate) fn open_with(config: Config, servers: Servers) -> Result<App, StepError> {
         let store = Store::open_with(&config.store())?;
         let sandbox = Arc::new(sandbox(&config));
@@ -70,7 +70,8 @@ impl App {
         Ok(App { config, store, servers, blocks, sandbox, ready: Mutex::default() })
     }
 
-    /// An engine for the runs of one bundle.
+    /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
+    /// misconfigured.
     pub(crate) fn engine(&self, bundle: &Bundle) -> Result<Engine, StepError> {
         let models = Arc::new(models(&self.config, bundle.model.clone(), &bundle.aliases));
         let client =
@@ -87,13 +88,13 @@ impl App {
             Engine::new(effects, store.clone())
         };
         let engine = over(registry.clone(), bundle);
-        // Functions that run workflows need the engine that needs the functions: what they hold of it keeps nothing alive.
+        // Functions that run workflows need the engine, which needs the functions: a weak reference avoids the cycle.
         let functions = Arc::downgrade(&registry);
         host.set_engine(move |bundle| functions.upgrade().map(|functions| over(functions, bundle)));
         Ok(engine)
     }
 
-    /// What makes pipelines of wishes.
+    /// Builds the context of the authoring functions, which create pipelines from goals.
     pub(crate) fn author(&self, bundle: &Bundle, models: &Arc<Models>) -> Author {
         Author {
             store: self.store.clone(),
@@ -155,14 +156,14 @@ impl App {
         }
     }
 
-    /// The files of a workflow that the configuration names, by their paths below the configuration's folder.
+    /// Reads the files of a workflow named in the configuration, by their paths relative to the configuration's folder.
     fn workflow(&self, file: &str) -> Result<BTreeMap<String, String>, StepError> {
         let base = self.config.base();
         let reading = Reading { config: &self.config, format: None, lenient: false };
         let source = source::load(&base.join(file), &reading);
         if source.files.is_empty() {
             let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
-            return Err(StepError::new(Code::ConfigInvalid, format!("the workflow of a function: {why}")));
+            return Err(StepError::new(Code::ConfigInvalid, format!("[functions] workflow cannot be read: {why}")));
         }
         let below =
             |path: String| Path::new(&path).strip_prefix(&base).map_or(path.clone(), |path| path.display().to_string());
@@ -170,7 +171,8 @@ impl App {
         Ok(source.files.into_iter().map(|(path, bytes)| (below(path), text(bytes))).collect())
     }
 
-    /// The bundle of a new run of a file.
+    /// Builds the bundle of a new run from the files of a definition. `read` holds the files by path, `file` names the
+    /// entry.
     pub(crate) fn bundle(
         &self,
         file: &str,
@@ -202,14 +204,14 @@ impl App {
         })
     }
 
-    /// The bundle of a workflow that every installation has.
+    /// Builds the bundle of a built-in workflow.
     pub(crate) fn bundle_of(&self, which: BuiltIn) -> Result<Bundle, StepError> {
         let content = which.content();
         let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
         self.bundle(&content.entry, &files, Format::Steps)
     }
 
-    /// The run that a person means, with its record and its plan.
+    /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.
     pub(crate) async fn open_run(&self, name: &str) -> Result<Opened, StepError> {
         let id = self.store.find(name)?.id;
         self.open_id(id).await
@@ -218,13 +220,13 @@ impl App {
     pub(crate) async fn open_id(&self, id: RunId) -> Result<Opened, StepError> {
         let records = self.store.read(id, 0).await?;
         let Some(Event::RunCreated(created)) = records.first().map(|record| record.event.clone()) else {
-            return Err(StepError::new(Code::StoreCorrupt, format!("run {id} has no beginning")));
+            return Err(StepError::new(Code::StoreCorrupt, format!("run {id} has no run_created event")));
         };
         let ready = self.ready(created.bundle)?;
         Ok(Opened { id, records, plan: ready.plan.clone(), ready })
     }
 
-    /// The bundle with this hash, compiled.
+    /// Returns the compiled bundle with this hash, from the cache or the store.
     fn ready(&self, hash: Hash) -> Result<Arc<Ready>, StepError> {
         let all = || self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ready) = all().get(&hash) {
@@ -241,7 +243,7 @@ impl App {
         Ok(ready)
     }
 
-    /// The engine of a run of the store.
+    /// Returns the engine of a stored run.
     pub(crate) fn engine_of(&self, opened: &Opened) -> Result<Engine, StepError> {
         let ready = &opened.ready;
         if let Some(engine) = ready.engine.get() {
@@ -252,7 +254,7 @@ impl App {
     }
 }
 
-/// A run of the store.
+/// A run read from the store, with its records and its plan.
 pub(crate) struct Opened {
     pub(crate) id: RunId,
     pub(crate) records: Vec<Arc<Record>>,
@@ -261,39 +263,40 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// The text of its definition.
+    /// The text of the run's definition.
     pub(crate) fn definition(&self) -> &str {
         let bundle = &self.ready.bundle;
         bundle.files.get(&bundle.entry).map_or("", String::as_str)
     }
 
-    /// Where it stands.
+    /// The state of the run after its last record.
     pub(crate) fn state(&self) -> RunState {
         RunState::of(self.records.iter().map(|record| &**record))
     }
 }
 
-/// Compiles a bundle, which compiled when its run was created.
+/// Compiles the bundle of a run. Fails with `StoreCorrupt` if the definition, which compiled when the run was created,
+/// no longer does.
 pub(crate) fn plan_of(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
     let compiled = compile(&bundle.entry, &bundle.sources(), Some(bundle.format));
     compiled.plan.map(Arc::new).ok_or_else(|| {
         let why = compiled.diagnostics.iter().find(|diagnostic| diagnostic.is_error());
         let why = why.map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
-        StepError::new(Code::StoreCorrupt, format!("the run's own definition does not compile any more: {why}"))
+        StepError::new(Code::StoreCorrupt, format!("the stored definition of the run no longer compiles: {why}"))
     })
 }
 
-/// The MCP servers as configured; none is started yet.
+/// Builds the configured MCP servers without starting any.
 pub(crate) fn servers(config: &Config) -> Result<Servers, StepError> {
     let secrets = Arc::new(EnvironmentSecrets);
     let client = Arc::new(HttpClient::new(policy(config)?, secrets.clone(), HttpLimits::default()));
     Ok(Servers::new(config, secrets, client))
 }
 
-/// What may be reached, as configured.
+/// Builds the egress policy: which hosts and ports may be reached.
 fn policy(config: &Config) -> Result<EgressPolicy, StepError> {
     let mut allowed = config.egress.allow.clone();
-    // A host that is named is allowed by that.
+    // Hosts named in [tools] and [search] are allowed implicitly.
     let named = config.tools.base_url.as_deref().into_iter().chain(config.search.as_ref().map(|it| it.url.as_str()));
     allowed.extend(named.filter_map(host_and_port));
     let mut policy = EgressPolicy::allowing(&allowed)?;
@@ -303,7 +306,8 @@ fn policy(config: &Config) -> Result<EgressPolicy, StepError> {
     Ok(policy)
 }
 
-/// The sandbox as configured; it starts nothing yet. Its workers are this program, also after a newer one took its place.
+/// Builds the configured sandbox without starting a worker. Workers run this same executable, even after the file on
+/// disk was replaced by a newer version.
 pub(crate) fn sandbox(config: &Config) -> Sandbox {
     let settings = &config.sandbox;
     let interpreters = match &settings.python {
@@ -328,7 +332,7 @@ pub(crate) fn sandbox(config: &Config) -> Sandbox {
     Sandbox::new(sandbox)
 }
 
-/// Every `python3` of the search path, and the system's own.
+/// Every `python3` on the search path, in `/usr/bin` and in `/usr/local/bin`.
 fn interpreters() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found: Vec<PathBuf> = Vec::new();
@@ -341,7 +345,7 @@ fn interpreters() -> Vec<PathBuf> {
     found
 }
 
-/// Models as configured, with the choice of a run.
+/// Builds the models from the configuration, with the default model and the aliases of a run.
 pub(crate) fn models(config: &Config, default: Option<String>, aliases: &[(String, String)]) -> Models {
     let providers = config.providers.iter().map(|(name, provider)| ProviderSettings {
         name: name.clone(),
@@ -359,7 +363,7 @@ pub(crate) fn models(config: &Config, default: Option<String>, aliases: &[(Strin
     Models::new(settings, Arc::new(ProcessEnvironment)).with_local(Arc::new(LocalEngine::new()))
 }
 
-/// `host:port` of an address, as addresses are allowed.
+/// The `host:port` of a URL, in the form the egress policy expects.
 fn host_and_port(address: &str) -> Option<String> {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().filter(|text| !text.is_empty())?;
@@ -367,12 +371,12 @@ fn host_and_port(address: &str) -> Option<String> {
     Some(if authority.contains(':') { authority.to_owned() } else { format!("{authority}:{default}") })
 }
 
-/// The secret called `name`.
+/// The secret `name`, from the environment variable `FLOWLOOM_SECRET_<NAME>`; `None` if it is unset or empty.
 pub(crate) fn secret(name: &str) -> Option<String> {
     std::env::var(format!("FLOWLOOM_SECRET_{name}")).ok().filter(|value| !value.is_empty())
 }
 
-/// Secrets from the environment: `FLOWLOOM_SECRET_<NAME>`.
+/// Secrets from environment variables `FLOWLOOM_SECRET_<NAME>`.
 struct EnvironmentSecrets;
 
 impl Secrets for EnvironmentSecrets {

@@ -1,4 +1,4 @@
-//! Asks a person at a terminal for the inputs that a run needs and was not given.
+//! Prompts at the terminal for required inputs that were not given.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -11,12 +11,12 @@ use inquire::{Confirm, InquireError, Select, Text};
 use crate::failure::Failure;
 use crate::inputs;
 
-/// Whether somebody sits at this terminal and can be asked.
+/// Whether stdin and stderr are terminals, so that a person can answer prompts.
 pub(crate) fn is_possible() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// What was given, and what a person says to each required input that is missing.
+/// Returns the given inputs, completed with prompted values for required inputs that are missing.
 pub(crate) fn missing(plan: &Plan, given: Value) -> Result<Value, Failure> {
     let (Inputs::Named { declared, .. }, Some(map)) = (&plan.inputs, given.as_map()) else { return Ok(given) };
     let mut map = map.clone();
@@ -35,7 +35,7 @@ fn ask(input: &Input) -> Result<Value, Failure> {
         InputKind::Number => {
             let is_number = |text: &str| match Number::parse(text.trim()) {
                 Some(_) => Ok(Validation::Valid),
-                None => Ok(Validation::Invalid("this is no number".into())),
+                None => Ok(Validation::Invalid("not a number".into())),
             };
             Text::new(question).with_validator(is_number).prompt().map(Value::from).map_err(left)
         }
@@ -48,7 +48,7 @@ fn ask(input: &Input) -> Result<Value, Failure> {
     }
 }
 
-/// Lines until an empty one.
+/// Reads items, one per line, until an empty line.
 fn list(question: &str) -> Result<Value, Failure> {
     let mut items = Vec::new();
     loop {
@@ -67,19 +67,19 @@ fn text(line: String) -> Result<Value, Failure> {
     }
 }
 
-/// A line that a person writes.
+/// Prompts for one line of text.
 pub(crate) fn line(question: &str, help: Option<&str>) -> Result<String, Failure> {
     let mut prompt = Text::new(question);
     prompt.help_message = help;
     prompt.prompt().map_err(left)
 }
 
-/// Why there is no answer.
+/// Maps a failed prompt to a usage error.
 fn left(error: InquireError) -> Failure {
     match error {
         InquireError::OperationCanceled | InquireError::OperationInterrupted => {
-            Failure::usage("the question was not answered; inputs are given with -i name=value too".to_owned())
+            Failure::usage("the question was not answered; you can also pass inputs with -i name=value".to_owned())
         }
-        other => Failure::usage(format!("the question could not be asked: {other}; give inputs with -i name=value")),
+        other => Failure::usage(format!("the prompt failed: {other}; pass inputs with -i name=value")),
     }
 }

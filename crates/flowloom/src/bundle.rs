@@ -1,5 +1,5 @@
 //! A run's bundle: everything that compiling and running its definition read from files and configuration. Resume,
-//! replay and fork read it, never the folder.
+//! replay and fork read the bundle, never the folder.
 
 use std::collections::BTreeMap;
 
@@ -18,31 +18,31 @@ use crate::mcp::{self, Declared, Offered};
 pub(crate) struct Bundle {
     /// Path of the definition in `files`.
     pub(crate) entry: String,
-    /// Its format.
+    /// The definition's format.
     pub(crate) format: Format,
-    /// Texts by the path that definitions and configuration use.
+    /// File contents by the path that definitions and configuration use.
     pub(crate) files: BTreeMap<String, String>,
-    /// The user's functions.
+    /// Configured functions by id.
     pub(crate) functions: BTreeMap<String, Function>,
-    /// The user's MCP servers.
+    /// Configured MCP servers by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) mcp: BTreeMap<String, Mcp>,
-    /// What they said they have, where the definition offers it to a model.
+    /// The tool lists of those servers, where the definition offers them to a model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) offered: Declared,
-    /// The workflows that an agent is offered.
+    /// The workflows that an agent may call as tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) flows: Option<Flows>,
-    /// What agents may call.
+    /// Tools granted to agents, by agent id.
     pub(crate) agents: BTreeMap<String, Agent>,
-    /// The model of steps that name none.
+    /// The model of steps that do not set one.
     pub(crate) model: Option<String>,
-    /// Aliases of models.
+    /// Model aliases as (alias, model).
     pub(crate) aliases: Vec<(String, String)>,
-    /// Whether a graph's edges that lead nowhere are left out.
+    /// Whether dangling edges of a graph are ignored instead of rejected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) lenient: bool,
-    /// The server that the HTTP tools of a graph's agents are on.
+    /// The server that provides the HTTP tools of a graph's agents.
     #[serde(default, skip_serializing_if = "Tools::is_empty")]
     pub(crate) tools: Tools,
     /// Folders of agents in `files`, by the agent's id.
@@ -51,28 +51,29 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
+    /// Parses a stored bundle. Fails with `StoreCorrupt`.
     pub(crate) fn parse(text: &str) -> Result<Bundle, StepError> {
         serde_json::from_str(text)
             .map_err(|error| StepError::new(Code::StoreCorrupt, format!("the bundle is damaged: {error}")))
     }
 
-    /// The same with what models are offered.
+    /// The same bundle with the tools available to models.
     pub(crate) fn offering(self, offered: &Offered) -> Bundle {
         Bundle { offered: offered.servers.clone(), flows: offered.flows.clone(), ..self }
     }
 
-    /// The text that is stored; the same bundle always gives the same text.
+    /// The JSON to store; the same bundle always gives the same text.
     pub(crate) fn text(&self) -> Result<String, StepError> {
         serde_json::to_string(self).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))
     }
 
-    /// What compiling reads.
+    /// The input of the compiler: all files and names.
     pub(crate) fn sources(&self) -> Sources {
         let files = self.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
         Sources { files, ..self.surroundings() }
     }
 
-    /// The same without files: what a definition under these settings may name.
+    /// The input of the compiler without files: the names that a definition under these settings may use.
     pub(crate) fn surroundings(&self) -> Sources {
         let configured: Vec<String> = self.functions.keys().cloned().collect();
         Sources {

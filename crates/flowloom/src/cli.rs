@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, and how it is written.
+//! Command-line arguments of `flowloom`.
 
 mod blocks;
 mod eval;
@@ -16,10 +16,10 @@ pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use new::NewArgs;
 pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
 
-/// The model that comes with the program's own set-up, and that examples name.
+/// The model of the default configuration and of the examples.
 pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
 
-/// Runs agent workflows from files in five formats, on any model.
+/// Run agent workflows from files in six formats, on any model
 #[derive(Debug, Parser)]
 #[command(name = "flowloom", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -31,16 +31,16 @@ pub(crate) struct Cli {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
-    /// Folder of the database [default: $XDG_DATA_HOME/flowloom or ~/.local/share/flowloom]
+    /// Folder of the database and local data [default: $XDG_DATA_HOME/flowloom or ~/.local/share/flowloom]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Postgres in the place of SQLite: postgres://USER:PASSWORD@HOST/NAME
+    /// Use Postgres instead of SQLite: postgres://USER:PASSWORD@HOST/NAME
     #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
     pub(crate) database: Option<String>,
-    /// Print one JSON value on stdout
+    /// Print the result as one JSON value on stdout
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
-    /// Configuration file [default: flowloom.toml in this folder]
+    /// Configuration file [default: flowloom.toml in the current folder]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -49,175 +49,175 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run a definition
     Run(RunArgs),
-    /// Make a pipeline of a wish in plain language
+    /// Create a pipeline from a plain-language description
     New(NewArgs),
-    /// Report every problem of definitions, without running anything
+    /// Check definitions and report every problem, without running anything
     Check(CheckArgs),
     /// List runs, newest first
     Runs {
-        /// Runs at most
+        /// Maximum number of runs to list
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
-    /// Show what happened in a run, as a waterfall
+    /// Show the steps of a run as a waterfall
     Show {
-        /// Id, unique prefix of one, or `last`
+        /// Run id, unique id prefix, or `last`
         run: String,
     },
-    /// Go on with a run that was interrupted or waits
+    /// Resume an interrupted or waiting run
     Resume {
-        /// Id, unique prefix of one, or `last`
+        /// Run id, unique id prefix, or `last`
         run: String,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Follow a run's record again without performing anything, and check that it leads to the same events
+    /// Replay a run from its journal without performing effects, and check for divergence
     Replay {
-        /// Id, unique prefix of one, or `last`
+        /// Run id, unique id prefix, or `last`
         run: String,
     },
-    /// End a run
+    /// Cancel a run
     Cancel {
-        /// Id, unique prefix of one, or `last`
+        /// Run id, unique id prefix, or `last`
         run: String,
     },
-    /// Answer a question that a run asks
+    /// Answer the question of a waiting run
     Answer(AnswerArgs),
-    /// Decide about an effect that may or may not have happened
+    /// Resolve an uncertain effect, which may or may not have happened
     Resolve(ResolveArgs),
-    /// Models: what can be used, and fetching the local one
+    /// List available models and download the local one
     Models {
         #[command(subcommand)]
         command: ModelsCommand,
     },
-    /// Turn a community hub item into the flow file inside it
+    /// Extract the flow from a community hub item
     Import {
-        /// The item
+        /// File of the community hub item
         file: PathBuf,
-        /// Where the flow is written [default: stdout]
+        /// Output file [default: stdout]
         #[arg(short, long)]
         out: Option<PathBuf>,
     },
     /// Print the JSON Schema of a format
     Schema {
-        /// flow, steps, pipeline, graph, or markdown for the frontmatter
+        /// Format: flow, steps, pipeline, graph, or markdown (for the frontmatter)
         format: String,
     },
-    /// Talk with a graph in the terminal
+    /// Chat with a graph or agent in the terminal
     Chat(ChatArgs),
-    /// Talk with an agent whose tools are the workflows of a folder
+    /// Chat with an agent that uses the workflows of a folder as tools
     Agent(AgentArgs),
-    /// Draw a definition
+    /// Draw the graph of a definition
     Graph(GraphArgs),
-    /// Profiles of users, which pipelines see as `user`
+    /// Manage user profiles, which pipelines read as `user`
     User {
         #[command(subcommand)]
         command: UserCommand,
     },
-    /// Blocks of pipelines that the database keeps, and those that are built in
+    /// Manage pipeline blocks (stored and built-in)
     Blocks {
         #[command(subcommand)]
         command: BlocksCommand,
-        /// Whose blocks; those of `local` are everyone's
+        /// User that owns the blocks; blocks of `local` are shared with everyone
         #[arg(long, value_name = "ID", global = true, default_value = flowloom_store::SHARED)]
         user: String,
     },
     /// Serve the definitions of a folder over HTTP
     Serve(ServeArgs),
-    /// Offer the definitions of a folder as MCP tools to the program that starts this one, on stdio
+    /// Serve the definitions of a folder as MCP tools on stdio
     Mcp(McpArgs),
-    /// Put the workflows of a folder into the database, all or none
+    /// Upload the workflows of a folder to the database, all or none
     Sync(SyncArgs),
-    /// Workflows that a server runs at certain times
+    /// Manage schedules, which run workflows at given times
     Schedule {
         #[command(subcommand)]
         command: ScheduleCommand,
     },
-    /// Addresses of a server that start a workflow when they are called
+    /// Manage webhooks, which run a workflow when their URL is called
     Hooks {
         #[command(subcommand)]
         command: HooksCommand,
     },
-    /// Take away runs that ended long ago; what runs remember and threads stay
+    /// Delete old finished runs (memory and threads are kept)
     Prune {
-        /// How long ago: 30d, 12h; without it, as [retention] says
+        /// Minimum age, for example 30d or 12h [default: the ages in [retention] of the configuration]
         #[arg(long, value_name = "AGE")]
         older: Option<String>,
-        /// Those that ended with this status [default: every status]
+        /// Only runs with this final status [default: every status]
         #[arg(long, value_name = "STATUS", requires = "older")]
         status: Vec<String>,
-        /// Only say what would be done
+        /// Only print what would be deleted
         #[arg(long)]
         dry_run: bool,
     },
-    /// Write a copy of the database into a new file, while runs go on
+    /// Back up the database to a new file while runs continue
     Backup {
-        /// The file
+        /// Backup file to create
         file: PathBuf,
     },
-    /// Put a backup into the data folder
+    /// Restore a backup into the data folder
     Restore {
-        /// The backup
+        /// Backup file to restore
         file: PathBuf,
-        /// Let it take the place of the database that is there
+        /// Replace an existing database
         #[arg(long)]
         replace: bool,
     },
-    /// Keys for those who call the server
+    /// Manage API keys of the server
     Keys {
         #[command(subcommand)]
         command: KeysCommand,
     },
-    /// Explain an error code, or show the instructions that Markdown workflows begin with
+    /// Explain an error code, or print the system prompt of Markdown workflows
     Explain {
-        /// For example FL0105, or prompt
+        /// Error code such as FL0105, or `prompt`
         code: String,
     },
-    /// Show what is configured, where each value comes from, and what is missing
+    /// Show the configuration, the origin of each value, and what is missing
     Doctor,
-    /// Measure how good a model is
+    /// Evaluate the quality of a model
     Eval {
         #[command(subcommand)]
         command: EvalCommand,
     },
     /// Run the bundled examples on the local model
     Demo(DemoArgs),
-    /// Print a completion script for a shell
+    /// Generate a shell completion script
     Completions {
-        /// The shell
+        /// Shell
         shell: clap_complete::Shell,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The definition
+    /// Definition file or folder
     pub(crate) file: PathBuf,
-    /// An input: name=text, name=@file, or name:=JSON
+    /// Input value: name=text, name=@file, or name:=JSON
     #[arg(short, long = "in", value_name = "NAME=VALUE")]
     pub(crate) input_values: Vec<String>,
-    /// All inputs as JSON (or text, for step lists) from a file, `-` for stdin
+    /// File with all inputs as JSON (or text, for step lists); `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
+    /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
-    /// The agent on whose behalf it runs, with the tools granted in [agents.ID]
+    /// Agent to run as, with the tools granted in [agents.ID]
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
-    /// Whose run it is
+    /// User that owns the run
     #[arg(long, value_name = "ID", default_value = "local")]
     pub(crate) user: String,
-    /// The format, if it is not recognised
+    /// Format of the definition [default: detected]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// Leave out a graph's edges that lead nowhere
+    /// Ignore dangling edges of a graph
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// Bounds: tokens=N,usd=N,steps=N,time=30s
+    /// Limits of the run: tokens=N,usd=N,steps=N,time=30s
     #[arg(long, value_name = "BOUNDS")]
     pub(crate) budget: Option<String>,
-    /// Also write the result into this folder: result.json, and what there is to read as output.md
+    /// Also write the result to this folder, as result.json and output.md
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -229,115 +229,115 @@ pub(crate) struct OutputArgs {
     /// Print every event as one line of JSON on stdout
     #[arg(long)]
     pub(crate) events: bool,
-    /// Do not show text as it arrives
+    /// Do not stream text as it is generated
     #[arg(long)]
     pub(crate) no_stream: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// The definitions
+    /// Definition files or folders
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Mend what can be mended without judgement
+    /// Apply the fixes that need no judgement
     #[arg(long)]
     pub(crate) fix: bool,
-    /// The format, if it is not recognised
+    /// Format of the definitions [default: detected]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// Leave out a graph's edges that lead nowhere
+    /// Ignore dangling edges of a graph
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// How problems are written
+    /// Output format of the problems
     #[arg(long, value_enum, default_value_t = ReportStyle::Human)]
     pub(crate) report: ReportStyle,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The folder of definitions
+    /// Folder of the definitions
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
-    /// Where it listens
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8700")]
     pub(crate) bind: std::net::SocketAddr,
-    /// A further host name that it answers to
+    /// Additional host name to accept in the Host header
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
-    /// How it tells of itself on stderr [default: text]
+    /// Log format [default: text]
     #[arg(long, value_enum, value_name = "STYLE")]
     pub(crate) log: Option<crate::log::Style>,
-    /// Runs under way at most
+    /// Maximum number of concurrent runs
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) max_runs: usize,
-    /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
+    /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct McpArgs {
-    /// The folder of definitions
+    /// Folder of the definitions
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
-    /// The model of steps that name none (p:m), or an alias (named=p:m, *=p:m)
+    /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
-    /// Whose runs they are
+    /// User that owns the runs
     #[arg(long, value_name = "ID", default_value = "local")]
     pub(crate) user: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SyncArgs {
-    /// The folder
+    /// Folder of the workflows
     pub(crate) folder: PathBuf,
-    /// Take away what an earlier sync put there and the folder does not have any more
+    /// Delete workflows that an earlier sync uploaded and that are no longer in the folder
     #[arg(long)]
     pub(crate) prune: bool,
-    /// Only say what would be done
+    /// Only print what would be changed
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Give them to a server in the place of the configured database; its key is read from FLOWLOOM_KEY
+    /// Upload to this server instead of the configured database; the API key is read from FLOWLOOM_KEY
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// Whose they are; those of `local` are everyone's
+    /// User that owns the workflows; workflows of `local` are shared with everyone
     #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
     pub(crate) user: String,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
-    /// Run a workflow at certain times, as soon as a server is there
+    /// Add a schedule for a workflow; a running server executes it
     Add {
-        /// Its file, which is put into the database, or the id of one that is there
+        /// Workflow file (uploaded to the database), or the id of a stored workflow
         workflow: String,
-        /// When: minute, hour, day of the month, month, day of the week; seconds before them if there are six
+        /// Cron expression: minute, hour, day of month, month, day of week; optionally seconds first
         #[arg(long, value_name = "TIMES")]
         cron: String,
-        /// Where the times are meant
+        /// Time zone of the cron expression
         #[arg(long, value_name = "ZONE", default_value = "UTC")]
         timezone: String,
-        /// An input of its runs: name=text, name=@file, or name:=JSON
+        /// Input value: name=text, name=@file, or name:=JSON
         #[arg(short, long = "in", value_name = "NAME=VALUE")]
         input_values: Vec<String>,
-        /// What becomes of times at which no server was there
+        /// Policy for times missed while no server was running
         #[arg(long, value_enum, default_value_t)]
         missed: Missed,
-        /// Its id [default: the workflow's]
+        /// Id of the schedule [default: the workflow's id]
         #[arg(long)]
         id: Option<String>,
-        /// Whose runs they are
+        /// User that owns the runs
         #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
         user: String,
     },
-    /// List the schedules
+    /// List schedules
     List,
-    /// Take a schedule away
+    /// Remove a schedule
     Remove {
-        /// Its id
+        /// Id of the schedule
         id: String,
-        /// Whose it is
+        /// User that owns the schedule
         #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
         user: String,
     },
@@ -345,27 +345,27 @@ pub(crate) enum ScheduleCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HooksCommand {
-    /// Give a workflow an address; its secret is shown once
+    /// Add a webhook for a workflow and print its secret once
     Add {
-        /// Its file, which is put into the database, or the id of one that is there
+        /// Workflow file (uploaded to the database), or the id of a stored workflow
         workflow: String,
-        /// The name of the secret with which callers sign, instead of one that they send
+        /// Name of the secret with which callers sign requests, instead of a generated secret that they send
         #[arg(long, value_name = "NAME")]
         secret: Option<String>,
-        /// Its id [default: the workflow's]
+        /// Id of the webhook [default: the workflow's id]
         #[arg(long)]
         id: Option<String>,
-        /// Whose runs they are
+        /// User that owns the runs
         #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
         user: String,
     },
-    /// List the hooks
+    /// List webhooks
     List,
-    /// Take a hook away
+    /// Remove a webhook
     Remove {
-        /// Its id
+        /// Id of the webhook
         id: String,
-        /// Whose it is
+        /// User that owns the webhook
         #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
         user: String,
     },
@@ -373,56 +373,56 @@ pub(crate) enum HooksCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Make a key; it is shown once
+    /// Create an API key and print it once
     Create {
-        /// What it is for
+        /// Name that says what the key is for
         #[arg(long)]
         name: String,
-        /// What it allows: read, run, write, admin
+        /// Scopes of the key: read, run, write, admin
         #[arg(long, value_name = "SCOPES", default_value = "read,run")]
         scopes: String,
-        /// The user it belongs to; without one it may act for any
+        /// User the key belongs to [default: any user]
         #[arg(long, value_name = "ID")]
         user: Option<String>,
     },
-    /// List the keys
+    /// List API keys
     List,
-    /// Revoke a key
+    /// Revoke an API key
     Revoke {
-        /// Its id
+        /// Id of the key
         id: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// The definition
+    /// Definition file or folder
     pub(crate) file: PathBuf,
-    /// What the drawing is written as
+    /// Output format of the drawing
     #[arg(long, value_enum, default_value_t = Style::Text)]
     pub(crate) format: Style,
-    /// The format of the definition, if it is not recognised
+    /// Format of the definition [default: detected]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) definition: Option<String>,
-    /// Leave out a graph's edges that lead nowhere
+    /// Ignore dangling edges of a graph
     #[arg(long)]
     pub(crate) lenient: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
-    /// Set entries of a profile
+    /// Set entries of a user profile
     Set {
-        /// name=text or name:=JSON
+        /// Entry: name=text or name:=JSON
         #[arg(required = true, value_name = "NAME=VALUE")]
         values: Vec<String>,
-        /// Whose profile
+        /// User that owns the profile
         #[arg(long, value_name = "ID", default_value = "local")]
         user: String,
     },
-    /// Show a profile
+    /// Show a user profile
     Show {
-        /// Whose profile
+        /// User that owns the profile
         #[arg(long, value_name = "ID", default_value = "local")]
         user: String,
     },
@@ -430,11 +430,11 @@ pub(crate) enum UserCommand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportStyle {
-    /// For people, with the source
+    /// Human-readable, with source excerpts
     Human,
-    /// One JSON list
+    /// A single JSON array
     Json,
-    /// Annotations of GitHub Actions
+    /// GitHub Actions annotations
     Github,
     /// SARIF 2.1.0
     Sarif,
@@ -442,14 +442,14 @@ pub(crate) enum ReportStyle {
 
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArgs {
-    /// Id, unique prefix of one, or `last`
+    /// Run id, unique id prefix, or `last`
     pub(crate) run: String,
-    /// The answer: JSON if it reads as JSON, else text
+    /// The answer; parsed as JSON if possible, otherwise text
     pub(crate) answer: String,
-    /// The step that asks, if there are several
+    /// Path of the step that asks, if there are several
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Option<String>,
-    /// Only record the answer
+    /// Record the answer without resuming the run
     #[arg(long)]
     pub(crate) no_resume: bool,
     #[command(flatten)]
@@ -459,20 +459,20 @@ pub(crate) struct AnswerArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("decision").required(true).multiple(false))]
 pub(crate) struct ResolveArgs {
-    /// Id, unique prefix of one, or `last`
+    /// Run id, unique id prefix, or `last`
     pub(crate) run: String,
-    /// The effect's path, as `flowloom show` prints it
+    /// Path of the effect, as printed by `flowloom show`
     pub(crate) path: String,
-    /// Send it again, under the same idempotency key
+    /// Send the effect again, with the same idempotency key
     #[arg(long, group = "decision")]
     pub(crate) resend: bool,
-    /// Count it as failed
+    /// Record the effect as failed
     #[arg(long, group = "decision")]
     pub(crate) fail: bool,
-    /// It happened, with this output (JSON, or text)
+    /// Record the effect as successful with this output (JSON, or text)
     #[arg(long, group = "decision", value_name = "JSON")]
     pub(crate) value: Option<String>,
-    /// Only record the decision
+    /// Record the decision without resuming the run
     #[arg(long)]
     pub(crate) no_resume: bool,
     #[command(flatten)]
@@ -481,15 +481,15 @@ pub(crate) struct ResolveArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCommand {
-    /// List providers and local models, and what each needs
+    /// List providers and local models, and what each one needs
     List,
-    /// Fetch the local model into the cache
+    /// Download the local model into the cache
     Pull,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// The model that answers
+    /// Model to run the examples on
     #[arg(long, value_name = "MODEL", default_value = SMALL_MODEL)]
     pub(crate) model: String,
 }

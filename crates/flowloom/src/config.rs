@@ -1,4 +1,4 @@
-//! Configuration: `flowloom.toml`, under the environment, under flags.
+//! Configuration: flags take precedence over the environment, which takes precedence over `flowloom.toml`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,13 +24,13 @@ use crate::mcp;
 use crate::retention::Retention;
 use crate::server::settings;
 
-/// Between two looks for runs whose process has gone, in milliseconds.
+/// Default of `take_up_ms`: milliseconds between two searches for abandoned runs.
 const TAKE_UP_MS: u64 = 3000;
 
-/// A lease that a busy machine can keep.
+/// Minimum of `lease_ms` in milliseconds: a busy machine cannot renew shorter leases in time.
 const MIN_LEASE_MS: u64 = 100;
 
-/// The file's content.
+/// The content of `flowloom.toml`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct File {
@@ -58,15 +58,15 @@ pub(crate) struct File {
     server: settings::Settings,
 }
 
-/// Where a server tells of its runs.
+/// `[telemetry]`: where a server exports traces of its runs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Telemetry {
-    /// The address of an OpenTelemetry collector that takes OTLP over HTTP.
+    /// URL of an OpenTelemetry collector that accepts OTLP over HTTP.
     pub(crate) otlp: Option<String>,
 }
 
-/// How untrusted code is run; what is not given is the sandbox's own default.
+/// `[sandbox]`: settings for untrusted code; unset values use the defaults of the sandbox.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Sandboxing {
@@ -86,7 +86,7 @@ struct ModelsTable {
     proxy: Option<String>,
 }
 
-/// A further OpenAI-compatible provider.
+/// `[providers.NAME]`: an additional OpenAI-compatible provider.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Provider {
@@ -94,39 +94,39 @@ pub(crate) struct Provider {
     pub(crate) key_env: Option<String>,
 }
 
-/// How blocks are found by what they do.
+/// `[embeddings]`: settings of block search.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Embeddings {
-    /// The model, or `none`; without it the local one, if its file is there.
+    /// The embedding model, or `none`. Default: the local model, if its file exists.
     pub(crate) model: Option<String>,
-    /// How like what is wanted a block must be to be taken for it, from 0 to 1.
+    /// Minimum similarity (0 to 1) for a block to match.
     pub(crate) likeness: Option<f32>,
 }
 
-/// Who searches the web for definitions.
+/// `[search]`: the provider of web searches.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Search {
     provider: Option<String>,
     url: Option<String>,
-    /// The name of the secret that is its key.
+    /// Name of the secret that holds the API key.
     key: Option<String>,
 }
 
 impl Search {
-    /// What it says, if it says anything.
+    /// Validates the settings; `None` if the table is empty. Fails with `ConfigInvalid`.
     fn read(self) -> Result<Option<WebSearch>, StepError> {
         let invalid = |message: String| Err(StepError::new(Code::ConfigInvalid, message));
         let Some(name) = &self.provider else {
             return match (self.url, self.key) {
                 (None, None) => Ok(None),
-                _ => invalid("[search] names no provider".to_owned()),
+                _ => invalid("[search] needs a provider".to_owned()),
             };
         };
         let Some(provider) = SearchProvider::parse(name) else {
             let known: Vec<&str> = SearchProvider::ALL.iter().map(|provider| provider.name()).collect();
-            return invalid(format!("[search] provider is one of {}, not {name:?}", known.join(", ")));
+            return invalid(format!("[search] provider must be one of {}, not {name:?}", known.join(", ")));
         };
         match self.url.or_else(|| provider.address().map(str::to_owned)) {
             Some(url) => Ok(Some(WebSearch { provider, url, key: self.key })),
@@ -135,7 +135,7 @@ impl Search {
     }
 }
 
-/// Which addresses may be reached.
+/// `[egress]`: the addresses that may be reached.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Egress {
@@ -149,7 +149,7 @@ struct Files {
     root: Option<PathBuf>,
 }
 
-/// The server that the HTTP tools of a graph's agents are on; its host is allowed by being named.
+/// `[tools]`: the server that provides the HTTP tools of a graph's agents. Its host is allowed implicitly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Tools {
@@ -166,7 +166,7 @@ impl Tools {
         *self == Tools::default()
     }
 
-    /// What compiling reads of it.
+    /// The tool host as the compiler needs it.
     pub(crate) fn host(&self) -> ToolHost {
         let part = |piece: &Piece| match piece {
             Piece::Text(text) => Part::Text(text.as_str().into()),
@@ -181,26 +181,27 @@ impl Tools {
     }
 }
 
-/// What an agent may call: prefixes of function ids; and for graphs, where its prompt and tools are.
+/// `[agents.ID]`: prefixes of the function ids that an agent may call, and for graphs the folder of its prompt and
+/// tools.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Agent {
     #[serde(default)]
     pub(crate) tools: Vec<String>,
-    /// A folder with `systemPrompt.md` and `jsonSchema.json`.
+    /// Folder with `systemPrompt.md` and `jsonSchema.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) folder: Option<String>,
 }
 
 impl Agent {
-    /// The folders of those agents that have one, as `base` leads to them.
+    /// The folders of agents that have one, resolved against `base`, by agent id.
     pub(crate) fn folders(agents: &BTreeMap<String, Agent>, base: &Path) -> BTreeMap<String, String> {
         let folder = |agent: &Agent| agent.folder.as_ref().map(|folder| base.join(folder).display().to_string());
         agents.iter().filter_map(|(id, agent)| Some((id.clone(), folder(agent)?))).collect()
     }
 }
 
-/// A function of the user's: an HTTP endpoint or another workflow.
+/// `[functions.ID]`: a function of the user, either an HTTP endpoint or another workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Function {
@@ -216,22 +217,22 @@ pub(crate) struct Function {
     pub(crate) effect: Option<EffectClass>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
-    /// What it does, for models.
+    /// Description of the function for models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// JSON Schema of its arguments, for models.
+    /// JSON Schema of the arguments, for models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parameters: Option<serde_json::Value>,
-    /// Whether a person must agree to each call that a model asks for.
+    /// Whether each call by a model requires approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) needs_approval: bool,
-    /// Values that the attributes of its action in Markdown read as `$`.
+    /// Values that the attributes of the function's Markdown action read as `$`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) helpers: BTreeMap<String, serde_json::Value>,
 }
 
 impl Function {
-    /// The helpers of those functions that have some.
+    /// The helpers of functions that have any, by function id.
     pub(crate) fn helpers(functions: &BTreeMap<String, Function>) -> BTreeMap<String, Value> {
         let lending = functions.iter().filter(|(_, function)| !function.helpers.is_empty());
         let helpers = |function: &Function| {
@@ -240,7 +241,7 @@ impl Function {
         lending.map(|(id, function)| (id.clone(), helpers(function))).collect()
     }
 
-    /// What models are told of them.
+    /// The declarations of the functions for models, by function id.
     pub(crate) fn declared(functions: &BTreeMap<String, Function>) -> BTreeMap<String, FunctionDeclaration> {
         let declaration = |function: &Function| FunctionDeclaration {
             description: function.description.clone(),
@@ -255,7 +256,7 @@ fn plain(value: &serde_json::Value) -> Value {
     parse_value(&value.to_string()).unwrap_or_default()
 }
 
-/// An MCP server, whose tools are functions `NAME::tool`: a program that is started, or an address.
+/// `[mcp.NAME]`: an MCP server, either a command to start or a URL. Its tools are functions `NAME::tool`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mcp {
@@ -263,19 +264,19 @@ pub(crate) struct Mcp {
     pub(crate) command: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
-    /// What is sent with every request to `url`.
+    /// Headers of every request to `url`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) headers: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) args: Vec<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
-    /// Prefixes of the names of the tools that may be used; all if there are none.
+    /// Prefixes of the names of the permitted tools; unset permits all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tools: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) effect: Option<EffectClass>,
-    /// The effect of single tools.
+    /// Effect classes of individual tools, by tool name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) effects: BTreeMap<String, EffectClass>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -286,7 +287,7 @@ pub(crate) struct Mcp {
     pub(crate) start_timeout_ms: Option<u64>,
 }
 
-/// Which calls that a model asks for a person must agree to: all, or those of the named tools.
+/// Which calls by a model require approval: all, or those of the named tools.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum NeedsApproval {
@@ -294,24 +295,24 @@ pub(crate) enum NeedsApproval {
     Tools(Vec<String>),
 }
 
-/// A value and where it comes from.
+/// A value and its origin: a flag, a variable, a file or the default.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting<T> {
     pub(crate) value: T,
     pub(crate) origin: String,
 }
 
-/// Everything that is configured.
+/// The validated configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) file: Option<PathBuf>,
     pub(crate) data_dir: Setting<PathBuf>,
     pub(crate) durability: Setting<flowloom_store::Durability>,
-    /// The Postgres in the place of SQLite.
+    /// The Postgres database to use instead of SQLite.
     pub(crate) database: Setting<Option<Database>>,
-    /// How long a process that shares a database may be silent until others take up its runs.
+    /// How long a worker may miss heartbeats before others reclaim its runs.
     pub(crate) lease: Duration,
-    /// Between two looks of a server for runs whose process has gone.
+    /// Interval between two searches of a server for runs of dead workers.
     pub(crate) take_up: Duration,
     pub(crate) default_model: Setting<Option<String>>,
     pub(crate) aliases: Vec<(String, String)>,
@@ -319,7 +320,7 @@ pub(crate) struct Config {
     pub(crate) proxy: Option<String>,
     pub(crate) providers: BTreeMap<String, Provider>,
     pub(crate) embeddings: Embeddings,
-    /// How pipelines are made of wishes.
+    /// Settings of authoring runs.
     pub(crate) author: authoring::Settings,
     pub(crate) search: Option<WebSearch>,
     pub(crate) limits: Limits,
@@ -330,14 +331,15 @@ pub(crate) struct Config {
     pub(crate) functions: BTreeMap<String, Function>,
     pub(crate) mcp: BTreeMap<String, Mcp>,
     pub(crate) sandbox: Sandboxing,
-    /// How long runs are kept after their end.
+    /// How long finished runs are retained.
     pub(crate) retention: Retention,
     pub(crate) server: settings::Settings,
     pub(crate) telemetry: Telemetry,
 }
 
 impl Config {
-    /// Reads the configuration for a command.
+    /// Loads the configuration for a command. Fails with `ConfigInvalid` if the file, a variable or a flag is
+    /// malformed.
     pub(crate) fn load(global: &Global) -> Result<Config, StepError> {
         let (path, file) = read(global.config.as_deref())?;
         let origin = path.as_ref().map_or_else(|| "flowloom.toml".to_owned(), |path| path.display().to_string());
@@ -354,7 +356,7 @@ impl Config {
             })?;
         let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| {
             let message = format!(
-                "durability is full, normal, off or memory, not {:?} ({})",
+                "durability must be full, normal, off or memory, not {:?} ({})",
                 durability.value, durability.origin
             );
             StepError::new(Code::ConfigInvalid, message)
@@ -398,19 +400,19 @@ impl Config {
         })
     }
 
-    /// How the store is opened.
+    /// The settings for opening the store.
     pub(crate) fn store(&self) -> Settings {
         let (durability, database) = (self.durability.value, self.database.value.clone());
         Settings { folder: self.data_dir.value.clone(), durability, database, lease: self.lease }
     }
 
-    /// The folder that paths in the configuration are relative to.
+    /// The folder against which relative paths in the configuration are resolved.
     pub(crate) fn base(&self) -> PathBuf {
         self.file.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
     }
 }
 
-/// The database, whose address is never repeated: there is a password in it.
+/// Parses the database URL. Messages never contain it, because it may contain a password.
 fn database(global: &Global, file: Option<String>, origin: &str) -> Result<Setting<Option<Database>>, StepError> {
     let of_environment = ("FLOWLOOM_DATABASE", (|text| Some(Some(text.to_owned()))) as fn(&str) -> _);
     let url = pick(global.database.clone().map(Some), "--database", of_environment, (file.map(Some), origin), || None)?;
@@ -422,7 +424,7 @@ fn database(global: &Global, file: Option<String>, origin: &str) -> Result<Setti
     Ok(Setting { value, origin: url.origin })
 }
 
-/// The value of a flag, else of the environment, else of the file, else the default.
+/// Returns the value of the flag, or else of the environment variable, the file, or the default.
 fn pick<T>(
     flag: Option<T>,
     flag_name: &str,
@@ -435,8 +437,8 @@ fn pick<T>(
     }
     let (variable, parse) = environment;
     if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
-        let value = parse(&text)
-            .ok_or_else(|| StepError::new(Code::ConfigInvalid, format!("{variable} cannot be {text:?}")))?;
+        let value =
+            parse(&text).ok_or_else(|| StepError::new(Code::ConfigInvalid, format!("invalid {variable}: {text:?}")))?;
         return Ok(Setting { value, origin: format!("${variable}") });
     }
     Ok(match file {
@@ -459,10 +461,10 @@ fn read(given: Option<&Path>) -> Result<(Option<PathBuf>, File), StepError> {
     }
 }
 
-/// The parser shows the line where it stopped, which may hold a password.
+/// Hides lines with database URLs: the parser quotes the line where it stopped, which may contain a password.
 fn without_addresses(message: &str) -> String {
     let shown =
-        |line: &str| if line.contains("postgres") { "(a line with an address)".to_owned() } else { line.to_owned() };
+        |line: &str| if line.contains("postgres") { "(database URL hidden)".to_owned() } else { line.to_owned() };
     message.lines().map(shown).collect::<Vec<_>>().join("\n")
 }
 

@@ -1,4 +1,4 @@
-//! What happens to a pipeline's nodes, in AgentFlow's terms: a function of the run's events and nothing else.
+//! Converts the events of a pipeline run into AgentFlow's node events. The result depends only on the run's events.
 
 use std::collections::HashMap;
 
@@ -11,27 +11,27 @@ use flowloom_runtime::schema::complaints;
 
 use crate::happened::{Happened, fields};
 
-/// Hears the events of a run in their order.
+/// Converts the events of a run in their order.
 pub(crate) struct Doing {
     nodes: Vec<Shown>,
     by_path: HashMap<Path, usize>,
 }
 
-/// A node, and what is known of it.
+/// A node and its state so far.
 struct Shown {
     id: String,
     block: Value,
-    /// What it gives, if that needs no running.
+    /// The output, if it is known without running the node.
     gives: Option<Value>,
-    /// What its output is held to.
+    /// The block whose output schema the output must satisfy.
     held: Option<Block>,
     is_begun: bool,
-    /// What it gave, once it has.
+    /// The output of the last attempt.
     output: Option<Value>,
 }
 
 impl Doing {
-    /// For the runs of a pipeline.
+    /// For runs of the given plan.
     pub(crate) fn of(plan: &Plan) -> Doing {
         let (mut all, mut by_path) = (Vec::new(), HashMap::new());
         for PlanNode { id, block, path, step, gives } in nodes(plan) {
@@ -45,7 +45,7 @@ impl Doing {
         Doing { nodes: all, by_path }
     }
 
-    /// What an event means for those who watch; mostly nothing.
+    /// Converts an event; most events produce `None`.
     pub(crate) fn hear(&mut self, record: &Record) -> Option<Happened> {
         if let Event::RunCreated(created) = &record.event {
             let workflow = created.workflow.as_deref().map_or(Value::Null, Value::from);
@@ -53,7 +53,7 @@ impl Doing {
         }
         let node = self.by_path.get(&record.path).map(|at| &mut self.nodes[*at])?;
         let happened = match &record.event {
-            // A later attempt is no new beginning.
+            // Only the first attempt is a start.
             Event::StepStarted { .. } if !node.is_begun => {
                 node.is_begun = true;
                 Some(("node_started", Vec::new()))
@@ -61,7 +61,7 @@ impl Doing {
             Event::StepFinished { output, .. } => {
                 let output = output.clone().or_else(|| node.gives.clone()).unwrap_or_default();
                 node.output = Some(output.clone());
-                // One that is not held to be good is told as failed, by the event that follows.
+                // If the output violates the block's schema, the following failure event is reported instead.
                 (!node.is_failing(&output)).then(|| ("node_completed", vec![("output", output)]))
             }
             Event::StepFailed { error, then } if !matches!(then, AfterFailure::Retry(_)) => {
@@ -96,7 +96,7 @@ impl Shown {
         Happened::new(name, record.at, fields(all))
     }
 
-    /// Whether the run will say that this output is a failure.
+    /// Whether the run will reject this output as a failure.
     fn is_failing(&self, output: &Value) -> bool {
         let Some(block) = &self.held else { return false };
         let says_so = block.failure.as_ref().is_some_and(|field| output.get(field).is_some());

@@ -1,4 +1,4 @@
-//! Draws a plan: as text, Mermaid, Graphviz or SVG. A picture of what can follow what, whatever format it came from.
+//! Draws a plan as text, Mermaid, Graphviz or SVG. The drawing shows which steps can follow which, in any format.
 
 use std::fmt::Write as _;
 
@@ -7,20 +7,20 @@ use flowloom_core::plan::{Dag, Kind, Machine, Plan, Step};
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
-/// What a drawing is written as.
+/// Output format of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Style {
-    /// Lines of text
+    /// Plain text
     Text,
-    /// A Mermaid flowchart
+    /// Mermaid flowchart
     Mermaid,
-    /// Graphviz
+    /// Graphviz DOT
     Dot,
-    /// A picture
+    /// SVG image
     Svg,
 }
 
-/// Boxes and arrows.
+/// Nodes and arrows of a drawing.
 #[derive(Default)]
 struct Picture {
     nodes: Vec<Node>,
@@ -34,19 +34,19 @@ struct Node {
 
 struct Arrow {
     from: usize,
-    /// `None` is the end.
+    /// Index of the target node; `None` is the end of the run.
     to: Option<usize>,
     label: String,
 }
 
-/// A part of the picture: where arrows enter it, and what they leave from, with the label of the way out.
+/// A part of the drawing: the nodes where arrows enter it, and the nodes they leave from with their labels.
 #[derive(Default)]
 struct Part {
     entries: Vec<usize>,
     exits: Vec<(usize, String)>,
 }
 
-/// Draws `plan`.
+/// Draws `plan`. Fails if the SVG layout fails.
 pub(crate) fn draw(plan: &Plan, style: Style) -> Result<String, String> {
     let mut picture = Picture::default();
     let whole = picture.step(&plan.root);
@@ -96,7 +96,7 @@ impl Picture {
                 }
                 Part { entries: part.entries, exits: Vec::new() }
             }
-            // What is only said shows in what is asked after it.
+            // Appended messages are part of the model call that follows.
             Kind::Say(_) => Part::default(),
             _ => self.add(step),
         }
@@ -114,7 +114,7 @@ impl Picture {
             }
             self.connect(&whole.exits, &part.entries);
             whole.exits = part.exits;
-            // A step with a condition can be passed by.
+            // A step with a condition can be skipped.
             if step.condition.is_some() {
                 whole.exits.extend(part.entries.iter().map(|at| (*at, "skipped".to_owned())));
             }
@@ -260,7 +260,7 @@ fn beside(parts: Vec<Part>) -> Part {
     whole
 }
 
-/// A condition in a few words.
+/// A short label for a condition.
 fn label(condition: &Expr) -> String {
     match condition {
         Expr::Constant(Value::Bool(true)) => "always".to_owned(),
@@ -276,7 +276,7 @@ fn label(condition: &Expr) -> String {
             Expr::Constant(Value::String(text)) => format!("{} = {text}", label(left)),
             right => format!("{} = {}", label(left), label(right)),
         },
-        // "Not empty" is what a list that is not the empty list is.
+        // `x != []` reads as "x".
         Expr::Not(inner) => match &**inner {
             Expr::Equals(left, right) if **right == Expr::Constant(Value::list(Vec::new())) => label(left),
             inner => format!("not {}", label(inner)),

@@ -1,28 +1,30 @@
-//! Errors of commands: one line on stderr with code and advice, and the exit code.
+//! Errors of commands: printed as one line on stderr with code and hint, and mapped to an exit code.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 
-/// Why a command stops.
+/// An error that ends a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The exit code.
+    /// The exit code of the program.
     pub(crate) exit: u8,
-    /// What went wrong.
+    /// The error to print.
     pub(crate) error: StepError,
 }
 
-/// What commands give: an exit code, or why there is nothing.
+/// The result of a command: the exit code of a finished command, or an error.
 pub(crate) type Outcome = Result<u8, Failure>;
 
 impl Failure {
+    /// A usage error, with exit code 2.
     pub(crate) fn usage(message: impl Into<String>) -> Failure {
         Failure { exit: 2, error: StepError::new(Code::UsageInvalid, message) }
     }
 }
 
 impl From<StepError> for Failure {
-    /// Errors before a run, or beside one: wrong use, except for a database that failed under way.
+    /// Maps errors outside of a run: exit code 1 for failures of the database or a download, 3 for divergence, else 2
+    /// for wrong use.
     fn from(error: StepError) -> Failure {
         let exit = match error.code {
             Code::StoreFailed | Code::StoreFull | Code::OwnershipLost | Code::ModelFetchFailed => 1,

@@ -1,5 +1,5 @@
-//! Workflows as tools of agents: which ones an agent is offered, kept with its run, so that a run that goes on later calls
-//! what it was offered.
+//! Workflows as tools of agents. The available workflows are stored with the agent's run, so a resumed run calls the
+//! same versions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,25 +20,25 @@ use crate::offers;
 use crate::server::catalog::{Catalog, Definition};
 use crate::source::{self, Reading, Source};
 
-/// The workflows that an agent is offered, by id.
+/// The workflows available to an agent, by id.
 pub(crate) type Flows = BTreeMap<String, Flow>;
 
-/// A workflow that an agent is offered.
+/// A workflow available to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Flow {
-    /// As the model sees it.
+    /// The tool declaration that the model sees.
     declaration: ToolDeclaration,
-    /// What its runs are made of.
+    /// The bundle of its runs.
     pub(crate) bundle: Bundle,
 }
 
-/// Workflows as definitions are compiled with them.
+/// The workflows in the form the compiler needs.
 pub(crate) fn described(flows: &Flows) -> Vec<OfferedFlow> {
     let flow = |(id, flow): (&String, &Flow)| OfferedFlow { id: id.clone(), declaration: flow.declaration.clone() };
     flows.iter().map(flow).collect()
 }
 
-/// What an agent of `holder` is offered now: every workflow that others are offered, but for agents.
+/// The workflows currently available to an agent of a user: every workflow in the tool catalog except agents.
 pub(crate) async fn offered(catalog: &Arc<Catalog>, holder: &str) -> Result<Flows, StepError> {
     let (shared, whose) = (catalog.clone(), holder.to_owned());
     let listed = tokio::task::spawn_blocking(move || offers::definitions(&shared, &whose)).await;
@@ -57,7 +57,7 @@ async fn offer(catalog: &Arc<Catalog>, definition: &Definition, holder: &str) ->
     let (Some(offer), Some(prepared)) = (offers::offer(definition), definition.ready(catalog, holder).await?) else {
         return Ok(None);
     };
-    // A flow is declared to agents as its own system declares it.
+    // Flows are declared to agents in the form of their original system.
     let declaration = match definition.format {
         Format::Flow => flow::tool(&prepared.plan, &definition.id),
         _ => offer.declaration,
@@ -65,8 +65,8 @@ async fn offer(catalog: &Arc<Catalog>, definition: &Definition, holder: &str) ->
     Ok(Some(Flow { declaration, bundle: prepared.bundle()? }))
 }
 
-/// An agent as it is to be run: with the workflows that lie in its folder, and those that are kept for `holder`. Anything
-/// else stays as it is.
+/// Recompiles an agent with the workflows in its folder and the user's stored ones as tools. Other definitions are
+/// returned unchanged.
 pub(crate) async fn complete(
     app: &Arc<App>,
     (path, lenient): (&Path, bool),

@@ -1,19 +1,19 @@
-//! An event as AgentFlow's clients are told it: named, with its name and time among its data.
+//! A stream event of AgentFlow's API: its name and time are repeated in its data.
 
 use std::borrow::Cow;
 
 use flowloom_core::value::{Map, Number, Value};
 
-/// Something that happened.
+/// One event of an AgentFlow stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Happened {
     pub(crate) name: Cow<'static, str>,
-    /// Its fields, with its name as `type` and when it happened as `ts`, in seconds since 1970.
+    /// The fields, including the name as `type` and the time as `ts`, in seconds since the Unix epoch.
     pub(crate) data: Value,
 }
 
 impl Happened {
-    /// What happened at a time, in milliseconds since 1970.
+    /// An event at a time in milliseconds since the Unix epoch.
     pub(crate) fn new(name: impl Into<Cow<'static, str>>, at: u64, fields: Map) -> Happened {
         let name = name.into();
         let seconds = Number::from_f64(at as f64 / 1000.0).map_or(Value::Null, Value::Number);
@@ -23,7 +23,7 @@ impl Happened {
     }
 }
 
-/// Fields of an event, in order.
+/// Builds the fields of an event, in order.
 pub(crate) fn fields(fields: impl IntoIterator<Item = (&'static str, Value)>) -> Map {
     fields.into_iter().map(|(key, value)| (key.into(), value)).collect()
 }

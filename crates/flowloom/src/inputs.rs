@@ -1,4 +1,4 @@
-//! Inputs and bounds as they are written on the command line.
+//! Parses inputs and budgets given on the command line.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use flowloom_core::value::{Map, Value};
 
 use crate::failure::Failure;
 
-/// The inputs of a run: `--input`, with each `-i` on top.
+/// Reads the inputs of a run: `--input`, overridden by each `-i`.
 pub(crate) fn read(plan: &Plan, values: &[String], file: Option<&Path>) -> Result<Value, Failure> {
     let whole = file.map(read_file).transpose()?;
     let is_whole = matches!(plan.inputs, Inputs::Whole(_));
@@ -36,7 +36,7 @@ pub(crate) fn read(plan: &Plan, values: &[String], file: Option<&Path>) -> Resul
     Ok(map.into())
 }
 
-/// One `-i`, read as what the plan says its input is.
+/// Parses one `-i` according to the input's declared kind.
 fn given<'a>(plan: &Plan, text: &'a str) -> Result<(&'a str, Value), Failure> {
     let kind_of = |name: &str| match &plan.inputs {
         Inputs::Named { declared, .. } => declared.iter().find(|input| input.name == name).map(|input| &input.kind),
@@ -55,7 +55,7 @@ fn given<'a>(plan: &Plan, text: &'a str) -> Result<(&'a str, Value), Failure> {
     Ok((name, value))
 }
 
-/// What was typed, as a value of a kind: the text of a JSON list is a list where one is wanted.
+/// Converts typed text to an input kind: the text of a JSON array becomes a list where a list is expected.
 pub(crate) fn of_kind(kind: &InputKind, typed: Value) -> Value {
     match (kind, typed.as_str().map(parse_value)) {
         (InputKind::List, Some(Ok(list @ Value::List(_)))) => list,
@@ -63,7 +63,7 @@ pub(crate) fn of_kind(kind: &InputKind, typed: Value) -> Value {
     }
 }
 
-/// A file as a value.
+/// Reads a file as a file value (name, MIME type, base64).
 pub(crate) fn read_blob(path: &Path) -> Result<Value, Failure> {
     let bytes = std::fs::read(path)
         .map_err(|error| Failure::usage(format!("the input {} cannot be read: {error}", path.display())))?;
@@ -73,6 +73,7 @@ pub(crate) fn read_blob(path: &Path) -> Result<Value, Failure> {
     Ok(Value::map([("$file", Value::map(file.map(|(key, text)| (key, Value::from(text)))))]))
 }
 
+/// Reads a text file; `-` reads stdin.
 pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = match path.to_str() {
@@ -83,10 +84,10 @@ pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// `name=text`, `name=@file` or `name:=JSON`.
+/// Parses `name=text`, `name=@file` or `name:=JSON`.
 pub(crate) fn pair(text: &str) -> Result<(&str, Value), Failure> {
     let Some((name, value)) = text.split_once('=') else {
-        return Err(Failure::usage(format!("-i takes name=value, name=@file or name:=JSON, not {text:?}")));
+        return Err(Failure::usage(format!("-i expects name=value, name=@file or name:=JSON, not {text:?}")));
     };
     if let Some(name) = name.strip_suffix(':') {
         let value =
@@ -99,10 +100,11 @@ pub(crate) fn pair(text: &str) -> Result<(&str, Value), Failure> {
     }
 }
 
-/// Puts `tokens=N,usd=N,steps=N,time=30s` into the limits.
+/// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits.
 pub(crate) fn budget(text: &str, limits: &mut Limits) -> Result<(), Failure> {
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let invalid = || Failure::usage(format!("--budget takes tokens=N,usd=N,steps=N,time=30s, not {part:?}"));
+        let invalid =
+            || Failure::usage(format!("invalid budget: expected tokens=N,usd=N,steps=N,time=30s, not {part:?}"));
         let (name, value) = part.split_once('=').ok_or_else(invalid)?;
         match name {
             "tokens" => limits.tokens = Some(value.parse().map_err(|_| invalid())?),
@@ -121,7 +123,7 @@ pub(crate) fn budget(text: &str, limits: &mut Limits) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `500ms`, `30s`, `5m`, `2h`, `30d`; a bare number is seconds.
+/// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds; a bare number means seconds.
 pub(crate) fn duration_ms(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
     let (number, unit) = text.split_at(digits);
@@ -136,7 +138,7 @@ pub(crate) fn duration_ms(text: &str) -> Option<u64> {
     Some((number.parse::<f64>().ok()? * factor) as u64)
 }
 
-/// What a person's words are as the answer to a question.
+/// Converts a person's text to a value for the question's schema.
 pub(crate) fn said(question: &AskRequest, text: &str) -> Value {
     let kind = question.schema.as_ref().and_then(|schema| schema.get("type")?.as_str().map(str::to_owned));
     match (kind.as_deref(), text.trim().to_lowercase().as_str()) {
@@ -147,7 +149,7 @@ pub(crate) fn said(question: &AskRequest, text: &str) -> Value {
     }
 }
 
-/// JSON if it reads as JSON, else the text itself.
+/// Parses JSON, or returns the text itself.
 pub(crate) fn json_or_text(text: &str) -> Value {
     parse_value(text).unwrap_or_else(|_| text.into())
 }

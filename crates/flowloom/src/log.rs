@@ -1,26 +1,26 @@
-//! What a server says of itself while it serves: lines for people, or JSON for machines, on stderr.
+//! The log of a server on stderr: text for people, or JSON for machines.
 
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// How it is said.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Style {
-    /// Lines for people; calls are not told.
+    /// Text lines; requests are not logged
     #[default]
     Text,
-    /// One JSON object for each line; calls are told, too.
+    /// One JSON object per line; requests are logged, too
     Json,
 }
 
-/// Writes it from now on.
+/// Installs the log.
 pub(crate) fn start(style: Style) {
     let registry = tracing_subscriber::registry();
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    // Only this program's own lines: what libraries say is for their developers.
+    // Logs only this program's own events; events of libraries are for their developers.
     let own = tracing_subscriber::filter::Targets::new().with_target("flowloom", level(style));
     let started = match style {
         Style::Text => {
@@ -29,7 +29,7 @@ pub(crate) fn start(style: Style) {
         }
         Style::Json => registry.with(layer.json().flatten_event(true).with_filter(own)).try_init(),
     };
-    // Another has been started already, which only tests do.
+    // Fails if a subscriber is installed already, which only tests do.
     drop(started);
 }
 

@@ -1,6 +1,6 @@
-//! The program `flowloom`: command line, configuration, wiring.
+//! The program `flowloom`: command line, configuration, composition of the parts.
 //!
-//! The only crate that knows flags, files and the environment. Data goes to stdout, everything else to stderr.
+//! The only crate that reads flags, files and the environment. Data goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod app;
@@ -39,11 +39,11 @@ use clap::Parser;
 
 use crate::cli::Cli;
 
-/// What shells give for a program that wrote to a closed pipe.
+/// Exit code for writing to a closed pipe, as shells report it (128 + SIGPIPE).
 const CLOSED_PIPE: i32 = 141;
 
 fn main() -> ExitCode {
-    // The program is also the worker of its own sandbox: before anything else, while there is one thread.
+    // The program is also the worker of its own sandbox. This must come first, while the process has one thread.
     if let Some(code) = flowloom_sandbox::worker_main(std::env::args_os()) {
         return code;
     }
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no errors; clap knows where each goes.
+            // Help and version are not errors; clap prints each to the right stream.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
@@ -59,21 +59,21 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: the program cannot start its threads: {error}");
+            eprintln!("error: cannot start the thread pool: {error}");
             return ExitCode::from(1);
         }
     };
     let code = runtime.block_on(commands::run(cli));
-    // A local model that was interrupted stops at its next token; nobody waits for it.
+    // A local model that was interrupted stops at its next token; do not wait for it.
     runtime.shutdown_background();
     ExitCode::from(code)
 }
 
-/// What a panic says.
+/// A panic hook.
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
-/// Ends the program without a word when whoever reads its output has had enough, as `head` has: the library's way to say so
-/// is a panic.
+/// Ends the program silently when the reader of its output has closed the pipe, as `head` does: `println!` reports that
+/// as a panic.
 fn quiet_pipes(usual: Hook) -> Hook {
     Box::new(move |info| {
         let said = info.payload_as_str().unwrap_or_default();

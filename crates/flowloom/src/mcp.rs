@@ -1,5 +1,5 @@
-//! The MCP servers of the configuration: what the formats and the registry are told of them, and their processes, one
-//! for each server as long as the program runs.
+//! The configured MCP servers: their tools for the compiler and the function registry, and their processes, one per
+//! server for the life of the program.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,31 +17,31 @@ use flowloom_tools::{HttpClient, McpConfig, McpServer, Remote, Secrets};
 use crate::config::{Config, Mcp, NeedsApproval};
 use crate::flows::Flows;
 
-/// What models are offered that no definition has in it.
+/// Tools available to models that are not part of the definition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offered {
-    /// What servers said they have, by their names.
+    /// Tool lists of MCP servers, by server name.
     pub(crate) servers: Declared,
-    /// The workflows of an agent; `None` for what is no agent, and before they were looked for.
+    /// The workflows available to an agent; `None` if the definition is not an agent, or before they are loaded.
     pub(crate) flows: Option<Flows>,
 }
 
-/// Tools by the names of their servers.
+/// Tool declarations by server name.
 pub(crate) type Declared = BTreeMap<String, Vec<ToolDeclaration>>;
 
-/// What a server gets of the program's own environment.
+/// Environment variables that server processes inherit.
 const INHERITED: [&str; 2] = ["PATH", "HOME"];
 
-/// Namespaces of functions that exist already.
+/// Namespaces of built-in functions, which servers may not use as names.
 const TAKEN: [&str; 6] = ["agent", "flow", "human", "memory", "tool", "workflow"];
 
-/// The servers that this program has used, which end with it.
+/// The MCP servers that this program has used. They are stopped when this is dropped.
 pub(crate) struct Servers {
     folder: PathBuf,
     secrets: Arc<dyn Secrets>,
-    /// What reaches those that have an address.
+    /// HTTP client for servers with a URL.
     client: Arc<HttpClient>,
-    /// By name and settings, since a run keeps the settings that it began with.
+    /// Servers by name and settings, because a run keeps the settings it was created with.
     known: Mutex<BTreeMap<String, Arc<McpServer>>>,
 }
 
@@ -50,7 +50,7 @@ impl Servers {
         Servers { folder: config.base(), secrets, client, known: Mutex::default() }
     }
 
-    /// The server of this name and settings; nothing is started yet.
+    /// The server with this name and settings. This does not start it.
     pub(crate) fn get(&self, name: &str, mcp: &Mcp) -> Arc<McpServer> {
         let settings = serde_json::to_string(mcp).unwrap_or_default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,8 +58,8 @@ impl Servers {
         known.entry(format!("{name} {settings}")).or_insert_with(make).clone()
     }
 
-    /// Asks a server for its tools. A setting for a tool that it does not have is an error: a slip in
-    /// `needs_approval` would let calls pass that someone must agree to.
+    /// Queries a server for its tools. Fails with `ConfigInvalid` if a setting names a tool that the server lacks: a
+    /// typo in `needs_approval` would silently skip approvals.
     pub(crate) async fn ask(&self, name: &str, mcp: &Mcp) -> Result<Vec<ToolDeclaration>, StepError> {
         let tools = self.get(name, mcp).tools().await?;
         let approved = match &mcp.needs_approval {
@@ -71,16 +71,18 @@ impl Servers {
         for (key, tool) in named.chain(mcp.effects.keys().map(|tool| ("effects", tool))) {
             if !names.contains(&tool.as_str()) {
                 let near = did_you_mean(tool, names.iter().copied());
-                let hint =
-                    near.map_or_else(|| format!("it has {}", names.join(", ")), |near| format!("did you mean {near}?"));
-                let message = format!("{key} of [mcp.{name}] names {tool}, which is none of its tools; {hint}");
+                let hint = near.map_or_else(
+                    || format!("expected one of {}", names.join(", ")),
+                    |near| format!("did you mean {near}?"),
+                );
+                let message = format!("[mcp.{name}] {key}: the server has no tool {tool}; {hint}");
                 return Err(StepError::new(Code::ConfigInvalid, message));
             }
         }
         Ok(tools)
     }
 
-    /// Asks servers for their tools.
+    /// Queries several servers for their tools.
     pub(crate) async fn offered(&self, config: &Config, names: &[String]) -> Result<Offered, StepError> {
         let mut servers = Declared::new();
         for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {
@@ -114,13 +116,13 @@ impl Servers {
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        // Functions and the engine hold each other, so a server would not end by itself.
+        // Functions and the engine reference each other, so servers would not be dropped on their own.
         let known = self.known.get_mut().unwrap_or_else(PoisonError::into_inner);
         known.values().for_each(|server| server.stop());
     }
 }
 
-/// Servers as definitions are compiled with them.
+/// The servers in the form the compiler needs.
 pub(crate) fn described(mcp: &BTreeMap<String, Mcp>, offered: &Declared) -> Vec<ToolServer> {
     let approval = |mcp: &Mcp| match &mcp.needs_approval {
         Some(NeedsApproval::All(true)) => Approval::Always,
@@ -135,14 +137,14 @@ pub(crate) fn described(mcp: &BTreeMap<String, Mcp>, offered: &Declared) -> Vec<
     mcp.iter().map(server).collect()
 }
 
-/// Whether servers have names that functions can begin with, and a program or an address.
+/// Validates server names and settings. Fails with `ConfigInvalid`.
 pub(crate) fn check(mcp: &BTreeMap<String, Mcp>) -> Result<(), StepError> {
     for (name, server) in mcp {
         let is_started = !server.args.is_empty() || !server.env.is_empty();
         let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         let problem = match TAKEN.contains(&name.as_str()) {
             true => "is a namespace of built-in functions; choose another",
-            false if !is_plain => "is no name for a server: use letters, digits, _ and -",
+            false if !is_plain => "is not a valid server name: use letters, digits, _ and -",
             false if server.command.is_some() == server.url.is_some() => "needs either a command or a url",
             false if server.url.is_some() && is_started => "has a url; args and env are for a command",
             false if server.command.is_some() && !server.headers.is_empty() => "has a command; headers are for a url",

@@ -1,5 +1,5 @@
-//! `memory_keys` where blocks run: they see those keys of the memory and no others, and change no others. They get values,
-//! never a way to the database.
+//! Enforces `memory_keys` of pipelines: blocks read and write only the declared keys of the user's memory. Blocks
+//! receive values, never access to the database.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use flowloom_runtime::effects::{Code, Context, Host, Reply};
 
 use crate::bundle::Bundle;
 
-/// Code that has to do with some keys only.
+/// Runs code with access to the declared memory keys only.
 struct Scoped {
     inner: Arc<dyn Code>,
     keys: Vec<String>,
 }
 
-/// How the blocks of a definition are run: as ever, or with the keys that it declares.
+/// Restricts code to the memory keys of a bundle's definition; definitions without `memory_keys` are unrestricted.
 pub(crate) fn scoped(inner: Arc<dyn Code>, bundle: &Bundle) -> Arc<dyn Code> {
     match bundle.files.get(&bundle.entry).filter(|_| bundle.format == Format::Pipeline) {
         Some(text) => scoped_to(inner, text),
@@ -27,7 +27,7 @@ pub(crate) fn scoped(inner: Arc<dyn Code>, bundle: &Bundle) -> Arc<dyn Code> {
     }
 }
 
-/// How the blocks of a pipeline are run.
+/// Restricts code to the memory keys of a pipeline.
 pub(crate) fn scoped_to(inner: Arc<dyn Code>, pipeline: &str) -> Arc<dyn Code> {
     match memory_keys(pipeline) {
         keys if keys.is_empty() => inner,

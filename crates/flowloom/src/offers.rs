@@ -1,4 +1,5 @@
-//! Workflows as tools that others call: their names, their parameters, and what the arguments of a call are to a run.
+//! The tool catalog: workflows as tools for models and MCP clients, with names, parameters, and the conversion of
+//! arguments to inputs of a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,39 +16,39 @@ use flowloom_runtime::schema::complaints;
 
 use crate::server::catalog::{Catalog, Definition};
 
-/// Characters of a tool's name at most.
+/// Maximum length of a tool name, in characters.
 const NAME: usize = 64;
 
-/// Characters of a description at most, as those who call models allow it.
+/// Maximum length of a tool description, in characters: the limit of model providers.
 const DESCRIPTION: usize = 1024;
 
-/// The argument of a conversation.
+/// The argument of a conversation: the user's message.
 const MESSAGE: &str = "message";
 
-/// The argument of a workflow that takes any one value.
+/// The argument of a workflow whose input is a single value.
 const INPUT: &str = "input";
 
-/// What a file is given as.
+/// The properties of a file argument.
 const FILE: [(&str, &str); 3] =
     [("name", "Its name"), ("mime", "Its media type"), ("base64", "Its bytes, encoded in base64")];
 
 /// A workflow as a tool.
 #[derive(Clone)]
 pub(crate) struct Offer {
-    /// The id of the workflow.
+    /// Id of the workflow.
     pub(crate) workflow: String,
-    /// Its name, description and parameters. The parameters are one plain object, without references or unions.
+    /// Name, description and parameters. The parameters are a plain JSON Schema object, without references or unions.
     pub(crate) declaration: ToolDeclaration,
     pub(crate) plan: Arc<Plan>,
 }
 
-/// What `holder` can call, in the order of the ids: every definition without errors, but for flows that are switched off.
-/// Two may have the same name; see [`distinct`]. Reads the folder.
+/// The tools available to a user, sorted by id: every definition without errors, except flows that are switched off.
+/// Names are not made unique here. Reads the folder.
 pub(crate) fn offers(catalog: &Catalog, holder: &str) -> Result<Vec<Offer>, StepError> {
     Ok(definitions(catalog, holder)?.iter().filter_map(|definition| offer(definition)).collect())
 }
 
-/// The definitions that are offered.
+/// The definitions behind the tools.
 pub(crate) fn definitions(catalog: &Catalog, holder: &str) -> Result<Vec<Arc<Definition>>, StepError> {
     let mut found = Vec::new();
     for definition in catalog.list(holder)? {
@@ -58,16 +59,15 @@ pub(crate) fn definitions(catalog: &Catalog, holder: &str) -> Result<Vec<Arc<Def
     Ok(found)
 }
 
-/// A definition as a tool; `None` if it has errors.
+/// The tool of a definition; `None` if the definition has errors.
 pub(crate) fn offer(definition: &Definition) -> Option<Offer> {
     let prepared = definition.prepared.as_ref().filter(|_| !definition.is_refused)?;
     Some(Offer::of(&definition.id, prepared.plan.clone()))
 }
 
-/// Gives those that share a name names of their own: with a hash of their id at the end, which stays the same whatever
-/// else is there.
+/// Makes tool names unique by appending a hash of the workflow id, which does not depend on the other tools.
 pub(crate) fn distinct(mut offers: Vec<Offer>) -> Vec<Offer> {
-    // A name with a hash may be another's by chance, or because someone wants it to be.
+    // A hashed name may collide with another name by chance or on purpose, so longer hashes follow.
     for digits in [8, 16, 32] {
         let mut count: BTreeMap<String, usize> = BTreeMap::new();
         offers.iter().for_each(|offer| *count.entry(offer.declaration.name.clone()).or_default() += 1);
@@ -81,7 +81,7 @@ pub(crate) fn distinct(mut offers: Vec<Offer>) -> Vec<Offer> {
     offers
 }
 
-/// Whether agents are to be offered a definition: flows can be switched off.
+/// Whether a definition is available to agents: flows can be switched off.
 fn is_active(catalog: &Catalog, definition: &Definition) -> Result<bool, StepError> {
     if definition.format != Format::Flow {
         return Ok(true);
@@ -91,7 +91,7 @@ fn is_active(catalog: &Catalog, definition: &Definition) -> Result<bool, StepErr
 }
 
 impl Offer {
-    /// The workflow called `id` as a tool.
+    /// Builds the tool of the workflow `id`.
     pub(crate) fn of(id: &str, plan: Arc<Plan>) -> Offer {
         let own = (plan.format == Format::Flow).then(|| flow::tool(&plan, id));
         let (name, description) = match own {
@@ -104,12 +104,13 @@ impl Offer {
         Offer { workflow: id.to_owned(), declaration, plan }
     }
 
-    /// The inputs of a run for the arguments of a call; refuses what the parameters do not allow.
+    /// Converts the arguments of a call to the inputs of a run. Fails with `InputInvalid` if they violate the
+    /// parameters.
     pub(crate) fn inputs(&self, arguments: &Value) -> Result<Value, StepError> {
         let none = Value::from(Map::new());
         let arguments = if matches!(arguments, Value::Null) { &none } else { arguments };
         if let Some(problem) = complaints(&self.declaration.parameters, arguments) {
-            let message = format!("the arguments of {} do not fit: {problem}", self.declaration.name);
+            let message = format!("invalid arguments of {}: {problem}", self.declaration.name);
             return Err(StepError::new(Code::InputInvalid, message));
         }
         let declared = match &self.plan.inputs {
@@ -127,12 +128,13 @@ impl Offer {
     }
 }
 
-/// Any id as the name of a tool.
+/// Converts an id to a valid tool name.
 fn name_of(id: &str) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
     id.chars().map(clean).take(NAME).collect()
 }
 
+/// The JSON Schema of a tool's parameters.
 fn parameters(plan: &Plan) -> Map {
     let declared = match &plan.inputs {
         _ if plan.thread.is_some() => {
@@ -154,7 +156,7 @@ fn property(format: Format, input: &Input) -> Value {
     let usual = || format!("Value for variable {}", input.name);
     let description = input.description.clone().unwrap_or_else(usual);
     let mut property = match &input.kind {
-        // What variables of flows are is not declared: they are written as text.
+        // The types of flow variables are not declared; they are written as text.
         InputKind::Any if format != Format::Flow => map([("description", description.into())]),
         InputKind::Any | InputKind::Text => typed("string", description),
         InputKind::Number => typed("number", description),
@@ -176,7 +178,7 @@ fn property(format: Format, input: &Input) -> Value {
             one
         }
     };
-    // What a flow starts its variables with is for itself, and often a key.
+    // Initial values of flow variables are private, and often API keys.
     if let Some(default) = input.default.as_ref().filter(|_| format != Format::Flow) {
         property.insert("default".into(), default.clone());
     }
@@ -187,7 +189,7 @@ fn typed(kind: &str, description: impl Into<Value>) -> Map {
     map([("type", kind.into()), ("description", description.into())])
 }
 
-/// An object that has these properties and no others.
+/// A JSON Schema object with these properties and no others.
 fn object<'a>(properties: Map, required: impl IntoIterator<Item = &'a str>) -> Map {
     map([
         ("type", "object".into()),
@@ -208,7 +210,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The definition in a file of this text, as the tool of a workflow called `id`.
+    /// Compiles `text` as `file` and returns the tool of the workflow `id`.
     pub(crate) fn offered(id: &str, file: &str, text: &str) -> Offer {
         let files = BTreeMap::from([(file.to_owned(), text.as_bytes().to_vec())]);
         let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
@@ -297,7 +299,7 @@ A poem about {city}.
         sorted.sort();
         sorted.dedup();
         assert!(sorted.len() == 5 && together.iter().all(|name| name.len() <= NAME), "{together:?}");
-        // One that takes the name which another has got.
+        // A tool whose own name equals the hashed name of another.
         let taken = names(distinct(vec![all[0].clone(), all[1].clone(), flow("u6", &together[0])]));
         assert!(taken[0] != taken[1] && taken[1] != taken[2] && taken[0] != taken[2], "{taken:?}");
     }

@@ -1,4 +1,4 @@
-//! `--out DIR`: what came of a run, as files.
+//! `--out DIR`: writes the result of a run to files.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use crate::failure::Failure;
 use crate::report;
 
-/// Makes the folder, so that a place that cannot be written is known before the run.
+/// Creates the folder before the run, so that an unwritable path is reported early.
 pub(crate) fn prepare(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))
 }
 
-/// Writes `result.json`, the object that `--json` prints, and `output.md`: the text of the run under a frontmatter that
-/// says where it comes from.
+/// Writes `result.json`, the object printed by `--json`, and `output.md`: the output as text, with a frontmatter that
+/// describes the run.
 pub(crate) fn write(folder: &Path, plan: &Plan, outcome: &RunOutcome) -> Result<(), Failure> {
     let summary = report::summary(outcome.id, plan, &outcome.state, &outcome.env);
     let document = document(plan, outcome, &summary.output);
@@ -38,7 +38,7 @@ fn document(plan: &Plan, outcome: &RunOutcome, output: &Value) -> String {
         Value::String(text) => text.to_string(),
         other => format!("```json\n{}\n```", report::indented(other)),
     };
-    // A JSON text is a YAML text too, whatever the title has in it.
+    // JSON strings are valid YAML, whatever characters the title contains.
     let title = report::indented(&plan.name);
     let created = created.map_or_else(String::new, |at| format!("created: {at}\n"));
     format!(

@@ -1,5 +1,5 @@
-//! Shows a run while it goes: one line for each step with a spinner, time, tokens and the text as it arrives; plain lines
-//! where stderr is no terminal.
+//! Displays a run while it is running: one line per step with spinner, time, tokens and streamed text; plain lines if
+//! stderr is not a terminal.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -17,22 +17,22 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use crate::cli::OutputArgs;
 use crate::report::{clip, duration, sign};
 
-/// Columns of arriving text that a line shows.
+/// Number of columns of streamed text that a line displays.
 const TAIL: usize = 60;
 
-/// Shows a run to somebody.
+/// An observer of a run.
 pub(crate) trait Watcher: Send {
-    /// What happened; each event once, in order.
+    /// Handles an event. Each event arrives once, in order.
     fn event(&mut self, record: &Record);
 
-    /// Text as it arrives.
+    /// Handles streamed text.
     fn delta(&mut self, _path: &Path, _attempt: u32, _text: &str) {}
 
-    /// The run is over, or waits.
+    /// Called once when the run has ended or waits.
     fn close(&mut self) {}
 }
 
-/// Follows a subscription until the run is over.
+/// Forwards the events of a run to `watcher` until the run ends or waits.
 pub(crate) fn follow(
     mut heard: Subscription,
     journal: Arc<dyn Journal>,
@@ -48,11 +48,11 @@ pub(crate) fn follow(
                     watcher.delta(&path, attempt, &text);
                     continue;
                 }
-                // Too slow for the live stream: the journal has every event among what was missed.
+                // The subscriber was too slow; the journal contains every event that was missed.
                 Heard::Missed(_) => journal.read(run, seen).await.unwrap_or_default(),
             };
             for record in records {
-                // What was read from the journal may still come over the live stream.
+                // Events read from the journal may arrive a second time from the live stream.
                 if record.seq > seen {
                     seen = record.seq;
                     watcher.event(&record);
@@ -63,7 +63,7 @@ pub(crate) fn follow(
     })
 }
 
-/// A line for each step.
+/// Displays one line per step on stderr.
 pub(crate) struct Screen {
     events: bool,
     stream: bool,
@@ -111,8 +111,8 @@ impl Watcher for Screen {
             Event::StepFailed { error, then } => {
                 let then = match then {
                     AfterFailure::Fail => "",
-                    AfterFailure::Continue => " (goes on)",
-                    AfterFailure::Retry(_) => " (will try again)",
+                    AfterFailure::Continue => " (run continues)",
+                    AfterFailure::Retry(_) => " (retrying)",
                 };
                 self.ended(record, Phase::Failed, format!("{}: {}{then}", error.code, clip(&error.message, 100)));
             }
@@ -120,8 +120,8 @@ impl Watcher for Screen {
                 self.say(&format!("{} {}  {reason}", sign(Phase::Skipped), record.path));
             }
             Event::StepAborted { reason } => self.ended(record, Phase::Aborted, reason.clone()),
-            // The question itself is said where the command says how to answer it.
-            Event::Asked(_) => self.ended(record, Phase::Waiting, "waits for an answer".to_owned()),
+            // The command prints the question together with how to answer it.
+            Event::Asked(_) => self.ended(record, Phase::Waiting, "waiting for an answer".to_owned()),
             _ => {}
         }
     }
@@ -181,7 +181,7 @@ impl Screen {
 
     fn say(&self, line: &str) {
         match &self.bars {
-            // Printing through the bars keeps them below what is printed.
+            // Printing through the bars keeps them below the printed lines.
             Some(bars) => {
                 let _ = bars.println(line);
             }

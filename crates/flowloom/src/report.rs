@@ -1,4 +1,4 @@
-//! What commands say of runs: the summary object, the list, the waterfall.
+//! Output of the commands about runs: the summary object, the list, the waterfall.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use flowloom_core::vars::Env;
 use flowloom_formats::present;
 use serde::Serialize;
 
-/// The one object that `run --json`, `resume --json` and the entries of `runs --json` are, and what stands beside it.
+/// The object printed by `run --json` and `resume --json`, and, with additional fields, for each run by `runs --json`.
 #[derive(Serialize)]
 pub(crate) struct Summary<'a, More = Nothing> {
     run_id: Option<RunId>,
@@ -28,11 +28,11 @@ pub(crate) struct Summary<'a, More = Nothing> {
     more: More,
 }
 
-/// Nothing stands beside it.
+/// No additional fields.
 #[derive(Serialize)]
 pub(crate) struct Nothing {}
 
-/// Why a run failed, and where.
+/// The error of a failed run, with the path of the step that failed.
 #[derive(Serialize)]
 struct Error<'a> {
     #[serde(flatten)]
@@ -52,7 +52,7 @@ impl<'a> Why<'a> {
     }
 }
 
-/// A run that was started.
+/// Summarises a run.
 pub(crate) fn summary<'a>(id: RunId, plan: &Plan, state: &'a RunState, env: &Env) -> Summary<'a> {
     let presented = present(plan, state, env);
     let path = state.failed.as_ref().map(Path::as_str);
@@ -68,7 +68,7 @@ pub(crate) fn summary<'a>(id: RunId, plan: &Plan, state: &'a RunState, env: &Env
     }
 }
 
-/// The same object for a definition or a call that was refused before there was a run.
+/// The summary of a definition or a call that was rejected before a run was created.
 pub(crate) fn refused<'a>(format: Option<&'a str>, error: &'a StepError) -> Summary<'a> {
     Summary {
         run_id: None,
@@ -83,25 +83,25 @@ pub(crate) fn refused<'a>(format: Option<&'a str>, error: &'a StepError) -> Summ
 }
 
 impl<'a> Summary<'a> {
-    /// The same with more beside it.
+    /// Adds fields to the summary.
     pub(crate) fn with<More: Serialize>(self, more: More) -> Summary<'a, More> {
         let Summary { run_id, format, status, output, result, error, usage, more: Nothing {} } = self;
         Summary { run_id, format, status, output, result, error, usage, more }
     }
 }
 
-/// What models used: tokens, and US dollars.
+/// Token usage and cost in US dollars as a value.
 pub(crate) fn usage(used: &Usage) -> Value {
     let mut usage = Map::new();
     usage.insert("input_tokens".into(), (used.input_tokens as i64).into());
     usage.insert("output_tokens".into(), (used.output_tokens as i64).into());
-    // An unknown price is not zero.
+    // An unknown price is null, not zero.
     let cost = used.micro_usd.and_then(|micro| flowloom_core::Number::from_f64(micro as f64 / 1e6));
     usage.insert("cost_usd".into(), cost.map_or(Value::Null, Value::Number));
     usage.into()
 }
 
-/// Text as it is, everything else as indented JSON.
+/// Renders a value for people: text unchanged, everything else as indented JSON.
 pub(crate) fn for_people(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
@@ -109,13 +109,13 @@ pub(crate) fn for_people(value: &Value) -> String {
     }
 }
 
-/// As indented JSON.
+/// Serialises as indented JSON.
 pub(crate) fn indented(value: &impl Serialize) -> String {
-    // What is written here has text for keys, and is written to memory: it never fails.
+    // Serialisation to memory with text keys cannot fail.
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// A step of a run, and what became of it.
+/// A step of a run as JSON.
 #[derive(Serialize)]
 pub(crate) struct Step<'a> {
     path: &'a str,
@@ -149,12 +149,12 @@ impl<'a> Step<'a> {
     }
 }
 
-/// The steps of a run.
+/// The steps of a run, in journal order.
 pub(crate) fn steps(state: &RunState) -> Vec<Step<'_>> {
     state.steps().iter().map(Step::of).collect()
 }
 
-/// Milliseconds as people read them.
+/// Formats a duration in milliseconds for people.
 pub(crate) fn duration(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms}ms"),
@@ -163,7 +163,7 @@ pub(crate) fn duration(ms: u64) -> String {
     }
 }
 
-/// The sign of a step's phase; never colour alone.
+/// The symbol of a step's phase, so that output never depends on colour.
 pub(crate) fn sign(phase: Phase) -> &'static str {
     match phase {
         Phase::Finished => "✓",
@@ -176,12 +176,12 @@ pub(crate) fn sign(phase: Phase) -> &'static str {
     }
 }
 
-/// Columns of the bars of the waterfall.
+/// Width of the bars of the waterfall, in columns.
 const BAR: u64 = 32;
-/// Columns of the path at most.
+/// Maximum width of a path, in columns.
 const PATH: usize = 36;
 
-/// A run as a text waterfall: one row for each step that did something, bars on one time axis.
+/// Renders a run as a text waterfall: one row per step, with bars on a common time axis.
 pub(crate) fn waterfall(id: RunId, plan: &Plan, state: &RunState) -> String {
     let mut out = String::new();
     let end = state.steps().iter().filter_map(|step| step.finished_at).max().unwrap_or(state.created_at);
@@ -209,7 +209,7 @@ pub(crate) fn waterfall(id: RunId, plan: &Plan, state: &RunState) -> String {
     out
 }
 
-/// Composites and skipped fill-ins have no bar of their own unless something went wrong there.
+/// Composite steps that finished have no row of their own.
 fn is_shown(step: &StepState) -> bool {
     step.kind.is_some() || !matches!(step.phase, Phase::Finished)
 }
@@ -224,7 +224,7 @@ fn bar(step: &StepState, start: u64, end: u64) -> String {
 
 fn detail(step: &StepState) -> String {
     let mut parts = Vec::new();
-    // What a question is sent to is a person, and its target is its own text.
+    // The target of a question is its text, which is printed below.
     parts.extend(step.target.as_deref().filter(|_| step.question.is_none()).map(|target| clip(target, 40)));
     if step.attempts > 1 {
         parts.push(format!("attempt {}", step.attempts));
@@ -241,7 +241,7 @@ fn detail(step: &StepState) -> String {
     parts.join("  ")
 }
 
-/// At most `width` characters, on one line and without control characters.
+/// Truncates a text to `width` characters, on one line and without control characters.
 pub(crate) fn clip(text: &str, width: usize) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     match clean.char_indices().nth(width) {

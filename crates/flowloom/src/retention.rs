@@ -1,4 +1,4 @@
-//! How long runs are kept after their end: `[retention]` of the configuration.
+//! `[retention]` of the configuration: how long finished runs are stored.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,36 @@ use flowloom_store::Old;
 
 use crate::inputs::duration_ms;
 
-/// Ages in milliseconds, by the status with which a run ended. What is not there is kept.
+/// Ages in milliseconds by final status. Runs with other statuses are stored forever.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Retention(Vec<(Status, u64)>);
 
 impl Retention {
-    /// Reads `succeeded = "30d"`.
+    /// Parses entries such as `succeeded = "30d"`. Fails with `ConfigInvalid`.
     pub(crate) fn parse(table: &BTreeMap<String, String>) -> Result<Retention, StepError> {
         let invalid = |message: String| StepError::new(Code::ConfigInvalid, format!("[retention]: {message}"));
         let read = |(name, age): (&String, &String)| {
-            let age = duration_ms(age).ok_or_else(|| invalid(format!("{age:?} is no age; write it like 30d")))?;
+            let age = duration_ms(age).ok_or_else(|| invalid(format!("invalid age {age:?}; expected e.g. 30d")))?;
             Ok((ended(name).map_err(&invalid)?, age))
         };
         table.iter().map(read).collect::<Result<_, _>>().map(Retention)
     }
 
-    /// What is too old at `now`, in milliseconds since 1970.
+    /// The runs to delete at `now`, in milliseconds since the Unix epoch.
     pub(crate) fn old(&self, now: u64) -> Vec<Old> {
         self.0.iter().map(|(status, age)| Old { status: *status, before: now.saturating_sub(*age) }).collect()
     }
 }
 
-/// Every status with which a run ends.
+/// Every final status of a run.
 pub(crate) fn ends() -> impl Iterator<Item = Status> {
     TABLE.iter().map(|row| row.status).filter(|status| status.is_final())
 }
 
-/// The status of this name with which a run ends; else what to write.
+/// Parses a final status; the error lists the valid names.
 pub(crate) fn ended(name: &str) -> Result<Status, String> {
     ends().find(|status| status.name() == name).ok_or_else(|| {
         let names: Vec<&str> = ends().map(Status::name).collect();
-        format!("no run ends with the status {name:?}; it is one of {}", names.join(", "))
+        format!("{name:?} is not a final status; expected one of {}", names.join(", "))
     })
 }

@@ -1,4 +1,4 @@
-//! When a schedule is due.
+//! Due times of schedules.
 
 use std::str::FromStr as _;
 
@@ -8,25 +8,27 @@ use flowloom_core::error::StepError;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// Times as a schedule writes them.
+/// A cron expression in a time zone.
 pub(crate) struct Times {
     cron: Cron,
     zone: TimeZone,
 }
 
 impl Times {
-    /// Reads a cron expression, whose times are meant in `timezone`.
+    /// Parses a cron expression and an IANA time zone. Fails with `ScheduleInvalid`.
     pub(crate) fn parse(cron: &str, timezone: &str) -> Result<Times, StepError> {
         let invalid = |message: String| StepError::new(Code::ScheduleInvalid, message);
         let zone = TimeZone::get(timezone)
-            .map_err(|_| invalid(format!("there is no time zone {timezone:?}; write it like UTC or Europe/Berlin")))?;
+            .map_err(|_| invalid(format!("unknown time zone {timezone:?}; expected e.g. UTC or Europe/Berlin")))?;
         let times = Cron::from_str(cron).map_err(|error| {
-            invalid(format!("{cron:?} is no cron expression ({error}); \"0 6 * * 1-5\" is six o'clock on working days"))
+            invalid(format!(
+                "invalid cron expression {cron:?} ({error}); \"0 6 * * 1-5\" means six o'clock on working days"
+            ))
         });
         Ok(Times { cron: times?, zone })
     }
 
-    /// The first time after `after`, both in milliseconds since 1970.
+    /// The first due time after `after`, both in milliseconds since the Unix epoch.
     pub(crate) fn next(&self, after: u64) -> Result<u64, StepError> {
         let never = |_| StepError::new(Code::ScheduleInvalid, "the schedule is never due");
         let after = Timestamp::from_millisecond(after as i64).unwrap_or_default().to_zoned(self.zone.clone());
@@ -34,7 +36,7 @@ impl Times {
         Ok(next.timestamp().as_millisecond() as u64)
     }
 
-    /// The last time up to `now`, in milliseconds since 1970.
+    /// The last due time up to `now`, both in milliseconds since the Unix epoch.
     pub(crate) fn last(&self, now: u64) -> Option<u64> {
         let now = Timestamp::from_millisecond(now as i64).ok()?.to_zoned(self.zone.clone());
         let last = self.cron.find_previous_occurrence(&now, true).ok()?;

@@ -1,4 +1,4 @@
-//! Reads definition files, and shows their problems.
+//! Reads and compiles definition files, and renders their diagnostics.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,36 +16,36 @@ use crate::failure::Failure;
 use crate::flows;
 use crate::mcp::{self, Offered, Servers};
 
-/// A definition file with what compiling it said.
+/// A definition file with the result of compiling it.
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
     pub(crate) compiled: Compiled,
-    /// Everything that was read for it, by path.
+    /// All files that were read for it, by path.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
-    /// What MCP servers said they have, as far as it matters here.
+    /// Tools that MCP servers reported, as far as the definition needs them.
     pub(crate) offered: Offered,
 }
 
 impl Source {
-    /// Whether it has an error, so that it cannot be run.
+    /// Whether it has an error and therefore cannot be run.
     pub(crate) fn is_refused(&self) -> bool {
         self.compiled.diagnostics.iter().any(Diagnostic::is_error)
     }
 
-    /// Everything that is wrong with it, as JSON.
+    /// All diagnostics as JSON.
     pub(crate) fn problems(&self) -> Vec<serde_json::Value> {
         shown(self).collect()
     }
 
-    /// The text that a problem is about.
+    /// The text of the file that a diagnostic refers to.
     fn text_of(&self, diagnostic: &Diagnostic) -> Cow<'_, str> {
         let bytes = self.files.get(&diagnostic.file).unwrap_or(&self.bytes);
         String::from_utf8_lossy(bytes)
     }
 }
 
-/// How a file is to be read.
+/// Options of reading a definition.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) config: &'a Config,
@@ -53,7 +53,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) lenient: bool,
 }
 
-/// Reads and compiles a file that is to be run: MCP servers whose tools it offers to models are asked for them.
+/// Reads and compiles a file that is to be run. Queries the MCP servers whose tools it needs.
 pub(crate) async fn load_to_run(path: &Path, reading: &Reading<'_>, servers: &Servers) -> Result<Source, StepError> {
     let source = load(path, reading);
     if source.compiled.asks.is_empty() {
@@ -63,12 +63,12 @@ pub(crate) async fn load_to_run(path: &Path, reading: &Reading<'_>, servers: &Se
     Ok(load_with(path, reading, offered))
 }
 
-/// Reads and compiles a file. Nothing is started for it.
+/// Reads and compiles a file without starting anything.
 pub(crate) fn load(path: &Path, reading: &Reading<'_>) -> Source {
     load_with(path, reading, Offered::default())
 }
 
-/// Reads and compiles a file. A file that cannot be read is a diagnostic like any other.
+/// Reads and compiles a file with the given tools. An unreadable file becomes a diagnostic.
 pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) -> Source {
     let format = reading.format;
     let limit = reading.config.limits.source_bytes;
@@ -100,7 +100,7 @@ pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) ->
     }
 }
 
-/// What compiling reads beside files.
+/// The input of the compiler except files.
 pub(crate) fn sources(reading: &Reading<'_>, offered: &Offered) -> Sources {
     let config = reading.config;
     let functions: Vec<String> = config.functions.keys().cloned().collect();
@@ -119,13 +119,14 @@ pub(crate) fn sources(reading: &Reading<'_>, offered: &Offered) -> Sources {
     }
 }
 
-/// The file that is meant: of a folder its table of workflows or its pipeline, where it has one.
+/// The entry file of a folder: its table of workflows or its pipeline, if it has one.
 fn entry(path: &Path) -> PathBuf {
     let inside = [flowloom_formats::graph::TABLE, flowloom_formats::pipeline::FILE].map(|name| path.join(name));
     inside.into_iter().find(|file| file.is_file()).unwrap_or_else(|| path.to_owned())
 }
 
-/// Reads the files that a format looks for beside a definition; whether there are any. In a pattern `*` is one name.
+/// Reads the files that a format expects next to a definition; in a pattern, `*` matches one name. Returns whether any
+/// were found.
 fn read_beside(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<String, Vec<u8>>) -> bool {
     let before = files.len();
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -135,7 +136,7 @@ fn read_beside(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<
             places = places.iter().flat_map(|place| matching(place, part)).collect();
         }
         for file in places {
-            // A file that cannot be read is missed by the definition that needs it, which says so.
+            // A missing file is reported by the definition that needs it.
             if let Ok(bytes) = read(&file, limit) {
                 files.insert(file.display().to_string(), bytes);
             }
@@ -144,7 +145,7 @@ fn read_beside(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<
     files.len() > before
 }
 
-/// Reads the folders of agents that the configuration names; whether there are any.
+/// Reads the configured agent folders. Returns whether any files were found.
 pub(crate) fn read_agents(limit: u64, sources: &mut Sources) -> bool {
     let before = sources.files.len();
     for folder in sources.agent_folders.values() {
@@ -167,12 +168,13 @@ fn matching(folder: &Path, part: &str) -> Vec<PathBuf> {
     names.into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// Reads the files that a definition names, where they lie in its folder or below it; `false` if there is nothing new.
+/// Reads the files that a definition names, if they are in its folder or below. Returns `false` if there were no new
+/// files.
 fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) -> bool {
     let before = sources.files.len();
     let folder = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
     for need in needs {
-        // A link may lead anywhere, so it is the place itself that is looked at.
+        // A symbolic link may point anywhere, so the resolved path is checked.
         let place = Path::new(need).canonicalize().ok();
         let Some(place) = place.filter(|place| folder.as_ref().is_some_and(|folder| place.starts_with(folder))) else {
             continue;
@@ -184,7 +186,7 @@ fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) 
     sources.files.len() > before
 }
 
-/// The file's bytes; of a file beyond the limit only enough to see that it is.
+/// Reads a file; of a larger file only one byte more than the limit.
 fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
@@ -192,19 +194,19 @@ fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The format named on the command line.
+/// Parses the format given on the command line.
 pub(crate) fn format(name: Option<&str>) -> Result<Option<Format>, Failure> {
     let Some(name) = name else { return Ok(None) };
     match Format::parse(name) {
         Some(format) => Ok(Some(format)),
         None => {
             let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
-            Err(Failure::usage(format!("there is no format {name:?}; it is one of {}", names.join(", "))))
+            Err(Failure::usage(format!("there is no format {name:?}; expected one of {}", names.join(", "))))
         }
     }
 }
 
-/// Writes problems for people, with the lines of the source they are about.
+/// Renders diagnostics for people, with the affected source lines.
 pub(crate) fn render(source: &Source) -> String {
     let theme = if is_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let handler = GraphicalReportHandler::new_themed(theme).with_width(110);
@@ -219,7 +221,7 @@ pub(crate) fn render(source: &Source) -> String {
     out
 }
 
-/// Whether stderr takes colours: a terminal, and not asked otherwise.
+/// Whether stderr supports colours: it is a terminal and `NO_COLOR` is unset.
 pub(crate) fn is_colour() -> bool {
     use std::io::IsTerminal as _;
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && std::io::stderr().is_terminal()
@@ -268,18 +270,18 @@ impl miette::Diagnostic for Shown<'_> {
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let span = self.diagnostic.span;
-        // A span over a whole object would draw a frame around half the file; its first line is enough.
+        // A span over a whole object would frame half the file; its first line is enough.
         let source = self.source.inner();
         let text = source.get(span.start..span.end()).unwrap_or_default();
         let length = text.find('\n').unwrap_or(span.length);
-        // The end of the file has no line of its own to mark, so its last character is marked.
+        // The end of the file has no character of its own to mark, so the last one is marked.
         let last = source.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
         let marked = if span.start > last { (last, 1) } else { (span.start, length) };
         Some(Box::new(std::iter::once(LabeledSpan::underline(marked))))
     }
 }
 
-/// Problems of several files as JSON, one object each.
+/// Diagnostics of several files as JSON, one object each.
 pub(crate) fn to_json(sources: &[Source]) -> serde_json::Value {
     sources.iter().flat_map(shown).collect()
 }
@@ -302,7 +304,7 @@ fn shown(source: &Source) -> impl Iterator<Item = serde_json::Value> {
     })
 }
 
-/// Problems as annotations of GitHub Actions.
+/// Diagnostics as GitHub Actions annotations.
 pub(crate) fn to_github(sources: &[Source]) -> String {
     let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let list = to_json(sources);
@@ -321,7 +323,7 @@ pub(crate) fn to_github(sources: &[Source]) -> String {
     lines.collect()
 }
 
-/// Message and advice of a problem, as one text.
+/// Message and hint of a diagnostic as one text.
 fn said(problem: &serde_json::Value) -> String {
     match (problem["message"].as_str(), problem["help"].as_str()) {
         (Some(message), Some(help)) => format!("{message} ({help})"),
@@ -329,7 +331,7 @@ fn said(problem: &serde_json::Value) -> String {
     }
 }
 
-/// Problems as SARIF 2.1.0.
+/// Diagnostics as SARIF 2.1.0.
 pub(crate) fn to_sarif(sources: &[Source]) -> serde_json::Value {
     let list = to_json(sources);
     let results: Vec<_> = list

@@ -1,7 +1,7 @@
-//! Runs as traces of OpenTelemetry, sent over OTLP/HTTP when they end. Off unless an address is configured.
+//! Exports finished runs as OpenTelemetry traces over OTLP/HTTP. Disabled unless a URL is configured.
 //!
-//! The names of spans and attributes are those of the conventions for generative AI, which are still being worked out;
-//! they stand here and nowhere else. Prompts and answers are not sent.
+//! The names of spans and attributes follow the semantic conventions for generative AI, which are not stable yet; they
+//! are used only in this file. Prompts and answers are not exported.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,23 +19,23 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 use tokio::sync::mpsc;
 
-/// Runs that wait to be sent at most; what comes beyond is left out, so that a slow collector slows no run.
+/// Maximum number of queued runs; further runs are dropped, so that a slow collector does not slow down runs.
 const WAITING: usize = 1024;
 
-/// Spans of one request at most.
+/// Maximum number of spans per export.
 const BATCH: usize = 2048;
 
-/// How long a collector may take.
+/// Time-out of an export.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where ended runs are told.
+/// Handle of the exporter.
 #[derive(Clone)]
 pub(crate) struct Telemetry {
     ended: mpsc::Sender<Vec<SpanData>>,
 }
 
 impl Telemetry {
-    /// Sends to the collector at `address`, for example `http://localhost:4318`, from now on.
+    /// Starts exporting to the collector at `address`, for example `http://localhost:4318`.
     pub(crate) fn start(address: &str) -> Result<Telemetry, StepError> {
         let endpoint = format!("{}/v1/traces", address.trim_end_matches('/'));
         let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(PATIENCE).build();
@@ -52,23 +52,23 @@ impl Telemetry {
                 }
                 let count = spans.len();
                 if let Err(error) = exporter.export(spans).await {
-                    tracing::warn!(spans = count, "telemetry is not delivered: {error}");
+                    tracing::warn!(spans = count, "cannot export telemetry: {error}");
                 }
             }
         });
         Ok(Telemetry { ended })
     }
 
-    /// Tells of a run that has ended.
+    /// Exports a run if it has ended.
     pub(crate) fn tell(&self, state: &RunState) {
         if state.status.is_final() {
-            // There is no room: this run is left out.
+            // If the queue is full, the run is dropped.
             let _ = self.ended.try_send(spans(state));
         }
     }
 }
 
-/// A run and its steps as spans of one trace, whose id is the run's.
+/// Converts a run and its steps to the spans of one trace, whose id is the run's.
 fn spans(state: &RunState) -> Vec<SpanData> {
     let Some(run) = state.run else { return Vec::new() };
     let root = span_id("");
@@ -98,7 +98,7 @@ fn spans(state: &RunState) -> Vec<SpanData> {
 fn of_step(run: RunId, root: SpanId, step: &StepState) -> SpanData {
     let kind = step.kind.as_deref().unwrap_or("step");
     let target = step.target.as_deref().unwrap_or_default();
-    // Conventions name what calls models and tools; everything else is the step's own kind.
+    // The conventions name model and tool calls; other steps use their own kind.
     let (operation, name, label) = match kind {
         "generate" => ("chat", format!("chat {target}"), "gen_ai.request.model"),
         "call" => ("execute_tool", format!("execute_tool {target}"), "gen_ai.tool.name"),
@@ -159,7 +159,7 @@ fn span(
     }
 }
 
-/// The same path has the same id in every run: the trace tells runs apart.
+/// The span id of a path. It is the same in every run; the trace id distinguishes runs.
 fn span_id(path: &str) -> SpanId {
     let hash = Hash::of(format!("span {path}").as_bytes());
     let mut bytes = [0; 8];

@@ -1,4 +1,4 @@
-//! Pipelines from plain language, over HTTP: with a model of fixed answers, the real sandbox and the real store.
+//! Creating pipelines from plain language over HTTP, with scripted model answers, the real sandbox and the real store.
 
 mod support;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use support::author::place;
 use support::http::Serving;
 
-/// The ids, names and data of a stream of events.
+/// Reads the events of a stream as id, name and data.
 fn told(server: &Serving, path: &str, headers: &[&str]) -> Vec<(String, String, Value)> {
     let (mut id, mut name) = (String::new(), String::new());
     let mut all = Vec::new();
@@ -36,7 +36,7 @@ fn a_wish_becomes_a_pipeline_that_is_kept_and_runs() {
     assert_eq!(server.get("/api/blocks/shout").json()["metadata"]["created_by"], "thinker");
     let ran = server.post("/api/pipelines/pipeline_shout/run", &json!({})).json();
     assert_eq!(ran["shared_context"]["n1"], json!({"text": "HELLO"}), "{ran}");
-    // Once more: the block is found, and another pipeline gets an id of its own.
+    // The second time, the block is found, and the new pipeline gets its own id.
     let wish = json!({"intent": "Shout hello as before", "user_id": "local"});
     let again = server.post("/api/create-agent", &wish).json();
     assert_eq!(again["pipeline_json"]["id"], "pipeline_shout_2", "{again}");
@@ -74,7 +74,7 @@ fn the_stages_and_then_the_nodes_are_told_and_the_pipeline_runs_once() {
     assert_eq!(names[made + 1..], ["start", "node_started", "node_completed", "complete"]);
     let (_, _, last) = all.last().expect("events");
     assert_eq!(last["results"]["n1"], json!({"text": "HELLO"}), "{last}");
-    // Whoever comes back after the stages hears of the same run.
+    // A client that reconnects after the stages follows the same run.
     let again = told(&server, path, &[&format!("Last-Event-ID: {}", all[made].0)]);
     assert_eq!(again.last().map(|(_, _, data)| &data["run_id"]), Some(&last["run_id"]));
     assert_eq!(again.len(), 4);
@@ -139,12 +139,12 @@ fn the_stream_tells_each_stage_once_and_goes_on_where_it_was_lost() {
     let (_, _, last) = all.last().expect("events");
     assert_eq!(last["result"]["pipeline_json"]["id"], "pipeline_shout", "{last}");
     assert!(last["ts"].as_f64().is_some() && last["usage"]["stages"]["decompose"].is_object(), "{last}");
-    // A browser that lost the connection comes back with the last event that it has; one that has all is sent away.
+    // A browser that lost the connection reconnects with its last event id; a client that has all events gets 204.
     let run = last["run_id"].as_str().expect("a run");
     let since = format!("Last-Event-ID: {}", all[20].0);
     let rest = told(&server, "/api/create-agent/stream?intent=Shout%20hello", &[&since]);
     assert_eq!(rest.len(), all.len() - 21);
-    assert_eq!(rest.last().map(|(_, _, data)| data), Some(last), "also what was used before is counted");
+    assert_eq!(rest.last().map(|(_, _, data)| data), Some(last), "earlier usage is counted, too");
     let over = format!("Last-Event-ID: {run}:100000");
     assert_eq!(server.call("GET", "/api/create-agent/stream?intent=Shout%20hello", &[&over], "").status, 204);
     let elsewhere = "Sec-Fetch-Site: cross-site";
@@ -159,7 +159,7 @@ fn a_person_is_asked_what_is_unclear() {
     assert_eq!(said["ready"], false, "{said}");
     assert!(
         said["question"].as_str().is_some_and(|question| question.ends_with('?')),
-        "a model that asks nothing is helped: {said}"
+        "a model without a question gets the default question: {said}"
     );
     let history: Vec<Value> = ["a", "b", "c"].iter().map(|text| json!({"role": "user", "content": text})).collect();
     let fourth = server.post("/api/clarify", &json!({"message": "d", "history": history})).json();
@@ -194,7 +194,7 @@ fn a_crash_in_the_third_stage_goes_on_in_the_third_stage() {
     for once in ["start", "decompose_blocks", "search_missing", "creating_block", "block_test_passed", "complete"] {
         assert_eq!(all.iter().filter(|name| **name == once).count(), 1, "{once}: {all:?}");
     }
-    // Each question was asked once, in whichever life of the server.
+    // Each model call was made once, before or after the crash.
     let (_, _, complete) = after.last().expect("events");
     let run = server.get(&format!("/api/v1/runs/{}", complete["run_id"].as_str().expect("a run"))).json();
     let asked = run["steps"].as_array().expect("steps").iter().filter(|step| step["kind"] == "generate");

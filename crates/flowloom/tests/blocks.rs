@@ -1,4 +1,4 @@
-//! The registry of blocks, over HTTP and in the terminal.
+//! The block registry over HTTP and on the command line.
 
 mod support;
 
@@ -37,17 +37,17 @@ fn a_block_is_found_by_what_it_means_and_by_words_when_nobody_makes_vectors() {
     server.post("/api/blocks", &block("sum", "Adds one amount to another."));
     embedder.wait_for("feline");
     embedder.wait_for("amount");
-    // What was made is kept just after it was made.
+    // An embedding is stored shortly after it was computed.
     let near = std::iter::repeat_with(|| search(&server, "kitten")).find(|found| *found != json!([]));
     assert_eq!(ids(&near.expect("there is always a next")), ["pets"]);
-    assert_eq!(ids(&search(&server, "how is the weather")), Vec::<&str>::new(), "what is like nothing is not found");
+    assert_eq!(ids(&search(&server, "how is the weather")), Vec::<&str>::new(), "unrelated blocks are not found");
 
     embedder.fail(true);
-    assert_eq!(ids(&search(&server, "cat")), Vec::<&str>::new(), "words alone know no other words");
+    assert_eq!(ids(&search(&server, "cat")), Vec::<&str>::new(), "full text finds no synonyms");
     assert_eq!(ids(&search(&server, "drawing of felines")), ["pets"]);
     let calls = embedder.calls();
     assert_eq!(ids(&search(&server, "adding amounts")), ["sum"]);
-    assert_eq!(embedder.calls(), calls, "who failed just now is not asked again at once");
+    assert_eq!(embedder.calls(), calls, "a model that just failed is not called again at once");
     assert!(server.get("/metrics").body.contains("\nflowloom_embeddings_failing 1\n"));
 }
 
@@ -57,7 +57,7 @@ fn a_command_makes_the_vectors_that_are_missing_first() {
     let place = Place::new("");
     let server = Serving::start(&place, &[]);
     server.post("/api/blocks", &block("pets", "Draws a feline."));
-    assert_eq!(search(&server, "kitten"), json!([]), "there is no model in this place");
+    assert_eq!(search(&server, "kitten"), json!([]), "no model is configured");
     assert!(server.get("/metrics").body.contains("\nflowloom_embeddings_failing 1\n"));
     drop(server);
 
@@ -82,7 +82,7 @@ fn put(server: &Serving, path: &str, block: &Value) -> Reply {
 fn a_block_is_made_changed_read_as_it_was_and_taken_away() {
     let place = Place::new(ECHO);
     let server = Serving::start(&place, &[]);
-    assert_eq!(put(&server, "/api/blocks/b", &block("b", "One.")).status, 404, "what is changed is there");
+    assert_eq!(put(&server, "/api/blocks/b", &block("b", "One.")).status, 404, "only existing blocks can be updated");
     assert_eq!(server.post("/api/blocks", &block("b", "One.")).status, 200);
     let changed = put(&server, "/api/blocks/b", &block("b", "Two."));
     assert_eq!((changed.status, &changed.json()["description"]), (200, &json!("Two.")), "{changed:?}");
@@ -127,8 +127,8 @@ fn one_of_ones_own_takes_the_place_of_a_built_in_block() {
     assert_eq!(ran(), json!({"value": null}));
     assert_eq!(put(&server, "/api/blocks/memory_read", &block("memory_read", "Mine.")).status, 200);
     assert_eq!(named(&server.get("/api/v1/blocks").json()), 1);
-    assert_eq!(ran(), json!({"y": "mine"}), "it counts from the next run on");
-    assert_eq!(delete(&server, "/api/blocks/memory_read").code(), "FL1509", "the pipeline needs it now");
+    assert_eq!(ran(), json!({"y": "mine"}), "it applies from the next run on");
+    assert_eq!(delete(&server, "/api/blocks/memory_read").code(), "FL1509", "the pipeline uses it now");
 }
 
 #[test]
@@ -150,12 +150,12 @@ fn blocks_leave_as_files_and_come_back() {
     assert_eq!(shown, block("two", "Two."));
     let listed = place.run(&["blocks", "list"]);
     let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
-    assert!(lines.contains("kept     one ") && lines.contains("built in for_each "), "{lines}");
+    assert!(lines.contains("stored   one ") && lines.contains("built in for_each "), "{lines}");
     assert_eq!(exit(&place.run(&["blocks", "remove", "one"])), 0);
     assert_eq!(exit(&place.run(&["blocks", "show", "one"])), 2);
 }
 
-/// Runs one node of a built-in block; what it gave.
+/// Runs one node with a built-in block. Returns the node's output.
 fn give(place: &Place, block: &str, inputs: &Value) -> Value {
     let nodes = json!([{"id": "n", "block_id": block, "inputs": inputs}]);
     place.write("p.json", &json!({"id": "p", "name": "p", "nodes": nodes, "edges": []}).to_string());
@@ -178,9 +178,9 @@ fn built_in_blocks_do_what_their_examples_say() {
             give(&place, "filter", &json!({"items": rows, "field": field, "operator": operator, "value": value}));
         given["items"].as_array().unwrap_or_else(|| panic!("{given}")).clone()
     };
-    assert_eq!(kept("n", "gte", json!(10)), [json!({"n": "10", "s": "yz"})], "a text that is a number is one");
+    assert_eq!(kept("n", "gte", json!(10)), [json!({"n": "10", "s": "yz"})], "numeric text counts as a number");
     assert_eq!(kept("n", "eq", json!(10)).len(), 1);
-    assert_eq!(kept("n", "ne", json!(3)).len(), 2, "what has no such field is not equal");
+    assert_eq!(kept("n", "ne", json!(3)).len(), 2, "an item without the field is not equal");
     assert_eq!(kept("s", "exists", json!(null)).len(), 2);
     assert_eq!(kept("s", "in", json!(["x"])).len(), 1);
     assert_eq!(kept("s", "matches", json!("^y")).len(), 1);
@@ -196,7 +196,7 @@ fn built_in_blocks_reach_the_web_through_the_guard() {
     let search = format!("[search]\nprovider = \"searxng\"\nurl = \"http://{}/search\"\n", web.address);
     let place = Place::new(&search);
     let found = give(&place, "web_search", &json!({"query": "a b"}));
-    assert_eq!(found, json!({"results": [], "query_used": "a b", "count": 0}), "its host is allowed by being named");
+    assert_eq!(found, json!({"results": [], "query_used": "a b", "count": 0}), "its host is allowed implicitly");
     assert_eq!(web.counted("/search?q=a+b&format=json"), 1);
     let sent = json!({"url": format!("http://{}/things", web.address), "method": "POST", "body": {"a": 1}});
     let reply = give(&place, "http_request", &sent);

@@ -1,6 +1,6 @@
-//! The server with the clients that people use: curl, an EventSource, a client made from the description of the routes,
-//! OpenAI's clients and the AI SDK, and schemathesis. `scripts/fetch-clients.sh` installs them; without them these tests say SKIP, unless
-//! FLOWLOOM_REQUIRE_CLIENTS is set, as `make test` does.
+//! The server with common clients: curl, an EventSource, a client generated from the OpenAPI document, OpenAI's
+//! clients, the AI SDK, and schemathesis. `scripts/fetch-clients.sh` installs them. Without them, the tests print SKIP,
+//! unless FLOWLOOM_REQUIRE_CLIENTS is set, as in `make test`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -68,7 +68,7 @@ fn an_event_source_survives_the_death_of_the_server() {
     assert!(node.wait().expect("it ends").success());
     assert!(heard.pop().is_some_and(|last| last.starts_with("done") && last.contains("succeeded")), "{heard:?}");
     let numbers: Vec<usize> = heard.iter().filter_map(|line| line.split_once(' ')?.0.parse().ok()).collect();
-    assert_eq!(numbers, (1..=heard.len()).collect::<Vec<_>>(), "no gap, nothing twice");
+    assert_eq!(numbers, (1..=heard.len()).collect::<Vec<_>>(), "no gaps, no duplicates");
     drop(server);
 }
 
@@ -92,8 +92,8 @@ fn a_client_that_is_made_from_the_description_works() {
     assert_eq!(said, "ok\n");
 }
 
-/// A server with workflows that OpenAI's clients talk to: one that answers, one that asks, one that fails, and a graph
-/// whose agent has a tool of the client.
+/// A server with workflows for OpenAI's clients: one that answers, one that asks, one that fails, and a graph whose
+/// agent has a client tool.
 fn talking(place: &Place) -> Serving {
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
     let script = |name: &str, script: Value| format!("scripted:{}", place.write(name, &script.to_string()).display());
@@ -133,7 +133,8 @@ fn openais_client_for_node_and_the_ai_sdk_talk_to_workflows() {
     assert_eq!(output(talk.arg(format!("http://{}/v1", server.address))), "ok\n");
 }
 
-/// Cases of all operations. Some have too little to vary for their share, so that about five thousand come of it.
+/// Number of cases of all operations. Some operations have fewer variations than their share, so about five thousand
+/// cases run.
 const CASES: usize = 6000;
 
 #[test]

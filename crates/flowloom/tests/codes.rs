@@ -1,4 +1,4 @@
-//! Error codes that show only in the whole program, each provoked once.
+//! Error codes that only the complete program produces, each provoked once.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The commands as a person uses them: outputs, exit codes, bad input.
+//! The commands as users run them: outputs, exit codes, invalid input.
 
 mod support;
 
@@ -51,7 +51,7 @@ fn every_end_has_its_exit_code_and_one_object() {
         let (exit, result) = place.json(arguments);
         assert_eq!((exit, result["status"].as_str()), (code, Some(status)), "{arguments:?}: {result}");
         for key in ["run_id", "format", "status", "output", "result", "error", "usage"] {
-            assert!(result.get(key).is_some(), "{arguments:?} has no {key}");
+            assert!(result.get(key).is_some(), "{arguments:?}: the result has no {key}");
         }
     }
 }
@@ -194,7 +194,7 @@ fn agents_may_do_what_they_are_granted() {
     assert_eq!(exit(&place.run(&["run", "chat.json", "--agent", "reader"])), 0);
     let denied = place.run(&["run", "more.json", "--agent", "reader"]);
     assert_eq!((exit(&denied), stderr(&denied).contains("Agent reader denied: memory::get")), (2, true));
-    assert_eq!(place.json(&["runs"]).1.as_array().map(Vec::len), Some(1), "a refused run leaves no record");
+    assert_eq!(place.json(&["runs"]).1.as_array().map(Vec::len), Some(1), "a rejected run is not stored");
 }
 
 #[test]

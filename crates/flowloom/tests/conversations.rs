@@ -1,5 +1,5 @@
-//! Graphs and pipelines as people run them: hand-overs, tools, a person, a chat that goes on later, profiles and memory,
-//! crashes; and drawings of every example.
+//! Graphs and pipelines: handovers, tools, human answers, continued chats, profiles and memory, and drawings of every
+//! example.
 
 mod support;
 
@@ -43,7 +43,7 @@ fn a_graph_hands_over_and_calls_its_tool() {
     assert_eq!(told["result"]["end_reason"], "END");
     assert_eq!(server.counted("/orders/status"), 1);
     assert_eq!(exit(&place.run(&["replay", "last"])), 0);
-    assert_eq!(server.counted("/orders/status"), 1, "replay sends nothing");
+    assert_eq!(server.counted("/orders/status"), 1, "replay performs no effects");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn the_configuration_says_where_agents_and_their_tools_are() {
     let head = server.head("/find").to_lowercase();
     assert!(head.contains("authorization: bearer s3cr3t-value") && !head.contains("x-user-id"), "{head}");
     assert!(!said.contains("s3cr3t-value"));
-    // What the run read is kept with it.
+    // The files that the run read are stored with it.
     std::fs::remove_dir_all(place.path("staff")).expect("gone");
     assert_eq!(exit(&place.run(&["replay", "last"])), 0);
 }
@@ -94,7 +94,7 @@ fn a_person_takes_over_and_the_conversation_goes_on() {
     let graph = path("graph/helpdesk.json");
     let (code, told) = place.json(&["run", &graph, "--model", &model, "-i", "message=I want to sue you"]);
     assert_eq!((code, told["result"]["end_reason"].as_str()), (4, Some("handoff")), "{told}");
-    // A list of answers starts again with the program.
+    // A scripted list of answers starts from the beginning in each process.
     script(&place, json!([end("Glad to help.")]));
     let (code, told) = place.json(&["answer", "last", "Please tell them we call back"]);
     assert_eq!((code, told["output"].as_str()), (0, Some("Glad to help.")), "{told}");
@@ -118,11 +118,11 @@ fn a_chat_goes_on_where_it_ended() {
         (String::from_utf8_lossy(&output.stdout).into_owned(), support::stderr(&output))
     };
     assert_eq!(talk("hello\nagain\n/exit\nnever\n", &[]).0, "Yes?\nYes?\n");
-    assert!(talk("more\n", &[]).1.contains("going on with 4 messages"));
-    assert!(!talk("fresh\n", &["--new"]).1.contains("going on"));
+    assert!(talk("more\n", &[]).1.contains("continuing with 4 messages"));
+    assert!(!talk("fresh\n", &["--new"]).1.contains("continuing"));
 }
 
-/// A graph whose agent has a tool that nothing runs.
+/// Writes a graph whose agent has a tool without an executor.
 fn without_executor(place: &Place) {
     let node = |id: &str| json!({"id": id, "nodeName": id, "nodeType": "AGENT", "agentId": "a"});
     let edge = json!({"id": "e", "sourceNodeId": "n1", "targetNodeId": "n2", "conditionType": "ALWAYS"});
@@ -153,7 +153,7 @@ fn a_conversation_with_tool_calls_can_be_gone_on_with() {
     let place = Place::new("");
     without_executor(&place);
     let model = script(&place, json!({"default": "Well."}));
-    // As an earlier run left it: one call with its result, one that the run's end left open.
+    // The messages of an earlier run: one call with its result, and one that was still open when the run ended.
     let call = |id: &str| json!({"id": id, "name": "look", "args": {}});
     let asked = json!({"role": "assistant", "content": "", "tool_calls": [call("1"), call("2")]});
     let messages = json!([asked, {"role": "tool", "content": "7", "tool_call_id": "1"}]);
@@ -173,7 +173,7 @@ fn a_graph_without_an_end_stops_at_its_step_limit_and_says_why() {
         &place,
         json!({"match": [{"contains": "You explain refunds", "answer": route("Triage")}], "default": route("Refunds")}),
     );
-    // Where there is a person, the conversation is theirs.
+    // If there is a human node, the conversation is handed over to it.
     let graph = path("graph/helpdesk.json");
     let (code, told) = place.json(&["run", &graph, "--model", &model, "-i", "message=money"]);
     assert_eq!((code, told["result"]["end_reason"].as_str()), (4, Some("handoff")), "{told}");
@@ -218,7 +218,7 @@ fn a_pipeline_runs_blocks_with_the_users_profile_and_memory() {
     assert_eq!(told["result"]["status"], "completed");
     let replayed = place.run(&["replay", "last"]);
     assert_eq!(exit(&replayed), 0, "{}", support::stderr(&replayed));
-    // What one run kept, the next one reads.
+    // Values stored by one run are read by the next.
     place.write(
         "again.json",
         r#"{"id": "again", "nodes": [{"id": "n1", "block_id": "memory_read", "inputs": {"key": "last_report"}}]}"#,

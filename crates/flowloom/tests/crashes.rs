@@ -1,5 +1,5 @@
-//! The server is killed again and again under load, with a client at every run: nothing that was acknowledged is lost,
-//! and no client sees a gap or anything twice.
+//! The server is killed repeatedly under load, with a client following every run: no acknowledged run is lost, and no
+//! client sees gaps or duplicates.
 
 mod support;
 
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use support::http::{Serving, events};
 use support::{Place, Server};
 
-/// Runs that are started before each crash, and crashes.
+/// Number of runs that are started before each crash, and number of crashes.
 const RUNS: usize = 16;
 const CRASHES: usize = 3;
 
-/// Follows a run through crashes of the server: its events by number.
+/// Follows a run through crashes of the server. Returns its events by sequence number.
 fn follow(address: &str, run: &str) -> BTreeMap<u64, String> {
     let (mut heard, mut last) = (BTreeMap::new(), 0);
     loop {
         let path = format!("/api/v1/runs/{run}/events");
-        // Nobody listens between a crash and the next start; so does a client whose server is away.
+        // Between a crash and the next start the server is unreachable, as for any client.
         let lines = events(address, &path, last);
         let mut id = None;
         for line in lines {
@@ -31,7 +31,7 @@ fn follow(address: &str, run: &str) -> BTreeMap<u64, String> {
                     assert_eq!(done["status"], "succeeded", "{run}");
                     return heard;
                 };
-                assert_eq!(number, last + 1, "no gap, nothing twice: {run}");
+                assert_eq!(number, last + 1, "no gaps, no duplicates: {run}");
                 last = number;
                 heard.insert(number, data.to_owned());
             }
@@ -66,7 +66,7 @@ fn nothing_is_lost_when_the_server_dies_under_load() {
             let name = run.clone();
             followers.push((run, std::thread::spawn(move || follow(&address, &name))));
         }
-        // Some are at their second call, and some at their first.
+        // Some runs are at their second call, some at their first.
         slow.wait_for("/slow", (crash * RUNS / 2) as u32);
         server.child.kill().expect("killed");
         server.child.wait().expect("ended");
@@ -84,7 +84,7 @@ fn nothing_is_lost_when_the_server_dies_under_load() {
                 _ => {}
             }
         }
-        assert_eq!(heard, whole, "what a client has heard is the record: {run}");
+        assert_eq!(heard, whole, "the client received exactly the journal: {run}");
         let finished = |path: &str| {
             whole
                 .values()

@@ -1,4 +1,4 @@
-//! Definitions over HTTP and `flowloom sync`, as their callers see them.
+//! Definitions over HTTP and `flowloom sync`.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn steps(id: &str, says: &str) -> Value {
     ]})
 }
 
-/// A pipeline of one node that runs the block `shout`.
+/// A pipeline with one node that runs the block `shout`.
 fn pipeline(id: &str) -> Value {
     json!({"id": id, "name": "Shouting", "user_prompt": "shout",
         "nodes": [{"id": "n1", "block_id": "shout", "inputs": {"text": "hey"}}], "edges": []})
@@ -60,14 +60,14 @@ fn a_workflow_is_put_run_changed_and_deleted() {
     assert_eq!(versions["items"].as_array().map(Vec::len), Some(2));
     let first = server.get(&format!("{path}/source?version=1")).json();
     assert!(first["files"]["hello.json"].as_str().is_some_and(|text| text.contains("Say ")), "{first}");
-    // What is read can be put again: the way back to an earlier version.
+    // A source that was read can be stored again, which restores an earlier version.
     assert_eq!(put(&server, path, &first).json()["version"], 3);
     assert_eq!(run(&server, "hello")["output"], "LLM(Say hi)");
 
     assert_eq!(delete(&server, path).status, 204);
     assert_eq!((delete(&server, path).status, server.get(path).status), (404, 404));
     assert_eq!(server.post("/api/v1/runs", &json!({"workflow": "hello"})).status, 404);
-    // It survives in what it was.
+    // Its versions remain.
     assert_eq!(server.get(&format!("{path}/versions")).json()["items"].as_array().map(Vec::len), Some(3));
 }
 
@@ -125,7 +125,7 @@ fn markdown_comes_as_text_and_as_a_form_of_files() {
     let head = ["Content-Type: multipart/form-data; boundary=b"];
     let kept = server.call("PUT", "/api/v1/workflows/pipe", &head, &form.concat());
     assert_eq!((kept.status, &kept.json()["format"]), (201, &json!("pipeline")), "{kept:?}");
-    // A form of another page could be sent by POST without asking.
+    // Another site's page could send a form by POST without preflight.
     assert_eq!(server.call("POST", "/api/v1/check", &head, &form.concat()).status, 415);
     assert_eq!(server.call("POST", "/api/v1/runs", &["Content-Type: text/markdown"], text).status, 415);
 }
@@ -140,7 +140,7 @@ fn parts_are_shared_and_not_deleted_while_they_are_needed() {
     let said = |run: &Value| run["result"]["results"]["n1"].to_string();
     let first = run(&server, "p");
     assert!(said(&first).contains("hey!"), "{first}");
-    // A part that changes counts from the next run on.
+    // A changed block applies from the next run on.
     assert_eq!(put(&server, "/api/v1/blocks/shout", &block("?")).status, 200);
     let second = run(&server, "p");
     assert!(said(&second).contains("hey?"), "{second}");
@@ -150,7 +150,7 @@ fn parts_are_shared_and_not_deleted_while_they_are_needed() {
     assert_eq!(delete(&server, "/api/v1/workflows/p").status, 204);
     assert_eq!(delete(&server, "/api/v1/blocks/shout").status, 204);
 
-    // Agents and the tools that they share.
+    // Agents and shared tools.
     let graph = json!({"id": "g", "name": "g", "entrypointNodeId": "n", "nodes": [
         {"id": "n", "workflowId": "g", "nodeType": "AGENT", "nodeName": "Ann", "agentId": "ann"},
         {"id": "t", "workflowId": "g", "nodeType": "TOOL_EXECUTOR", "nodeName": "tool_executor"},
@@ -213,11 +213,11 @@ fn a_folder_is_taken_over_as_a_whole() {
     place.write("flows/deep/blocks/shout.json", &block("!").to_string());
     let (exit_code, dry) = sync(&["--dry-run"]);
     assert_eq!((exit_code, &dry["created"]), (0, &json!(["a", "p"])), "{dry}");
-    assert_eq!(server.get("/api/v1/workflows/p").json()["origin"], Value::Null, "the folder itself is served, too");
+    assert_eq!(server.get("/api/v1/workflows/p").json()["origin"], Value::Null, "the folder is also served directly");
     sync(&[]);
     assert_eq!(sync(&[]).1["unchanged"], json!(["a", "p"]));
 
-    // What was put by a call is not pruned.
+    // Workflows stored by other requests are not pruned.
     put(&server, "/api/v1/workflows/other", &steps("other", "x"));
     place.write("flows/a.json", &steps("a", "Now {{input}}").to_string());
     std::fs::remove_file(place.path("flows/deep/p.json")).expect("removed");
@@ -241,7 +241,7 @@ fn a_folder_is_taken_over_as_a_whole() {
     assert_eq!(synced, (0, json!({"created": ["b"], "updated": [], "unchanged": [], "deleted": []})));
     assert_eq!(server.get("/api/v1/workflows/b").status, 200);
     let nobody = elsewhere.run(&["sync", folder, "--server", "http://127.0.0.1:1"]);
-    assert!(exit(&nobody) == 1 && stderr(&nobody).contains("did not answer"), "{}", stderr(&nobody));
+    assert!(exit(&nobody) == 1 && stderr(&nobody).contains("did not respond"), "{}", stderr(&nobody));
     let refused = elsewhere.command(&["sync", folder, "--server", &address]).env("FLOWLOOM_KEY", "fl_no").output();
     let refused = refused.expect("it runs");
     assert!(exit(&refused) == 2 && stderr(&refused).contains("FL1502"), "{}", stderr(&refused));

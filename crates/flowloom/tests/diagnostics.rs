@@ -1,4 +1,4 @@
-//! What `check` says of bad definitions, as people read it: one snapshot for each file under `diagnostics/`.
+//! The output of `check` for invalid definitions: one snapshot per file under `diagnostics/`.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use support::{Place, exit, stderr};
 
-/// The definitions of one format, in order of their names.
+/// The definitions of one format, sorted by name.
 fn definitions(format: &str) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder(format)).expect("a folder").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind != "snap")).collect();
@@ -14,12 +14,12 @@ fn definitions(format: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A folder of definitions and snapshots.
+/// The folder of definitions and snapshots.
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics").join(name)
 }
 
-/// Snapshots lie beside the definitions, under their names.
+/// Snapshots are stored next to the definitions, under the same names.
 fn snapshots(kind: &str) -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(folder(kind));

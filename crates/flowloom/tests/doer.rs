@@ -1,4 +1,4 @@
-//! Runs of pipelines as streams.
+//! Streams of pipeline runs.
 
 mod support;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use support::http::{Reply, Serving};
 use support::{Place, Server};
 
-/// A block of Python with no demands.
+/// A Python block without required inputs.
 fn block(id: &str, body: &str) -> Value {
     let schema = json!({"type": "object", "properties": {}});
     json!({"id": id, "name": id, "description": "d", "category": "process", "execution_type": "python",
@@ -24,7 +24,7 @@ fn pipeline() -> Value {
         "blocks": [block("fine", "return {'ok': inputs['after']}"), block("sorry", "return {'error': 'no', 'x': 1}"), odd, start]})
 }
 
-/// The events of a stream: name, id and data.
+/// The events of a stream as name, id and data.
 fn events(reply: &Reply) -> Vec<(String, String, Value)> {
     assert!(reply.status == 200 && reply.head.contains("text/event-stream"), "{reply:?}");
     let field = |event: &str, name: &str| {
@@ -47,7 +47,7 @@ fn names(events: &[(String, String, Value)]) -> Vec<String> {
     events.iter().map(name).collect()
 }
 
-/// Without what differs from run to run.
+/// Removes fields that differ from run to run.
 fn settled(told: &Value) -> Value {
     let mut told = told.clone();
     let map = told.as_object_mut().expect("an object");
@@ -121,7 +121,7 @@ fn who_comes_back_gets_what_is_missing_and_then_nothing() {
         assert_eq!(events(&after(id)), told[place + 1..], "after {place}");
     }
     assert_eq!(after(&told[8].1).status, 204);
-    assert_eq!(server.get("/api/executions").json().as_array().map(Vec::len), Some(1), "nothing was run again");
+    assert_eq!(server.get("/api/executions").json().as_array().map(Vec::len), Some(1), "nothing was run twice");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn what_happens_is_told_while_it_happens() {
 
 const JSON: &str = "Content-Type: application/json";
 
-/// Who may only run things keeps nothing by having it run.
+/// A caller with the scope `run` alone cannot store definitions through a run.
 #[test]
 fn a_pipeline_that_keeps_a_workflow_asks_for_more_than_a_run() {
     let place = Place::new("");

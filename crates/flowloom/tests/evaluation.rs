@@ -1,4 +1,4 @@
-//! `flowloom eval author`: recorded conversations pass, and a model that cannot do it does not.
+//! `flowloom eval author`: recorded conversations pass, and an unsuitable model fails.
 
 mod support;
 
@@ -17,9 +17,9 @@ fn recorded_conversations_make_five_wishes_come_true() {
     for wish in ["research-summary", "extract-notify", "compare-documents", "daily-digest", "clean-table"] {
         assert!(table.lines().any(|line| line.starts_with(wish) && line.contains(" passed ")), "{wish}: {table}");
     }
-    assert!(table.ends_with("\n5 of 5 wishes came true; 21 of 21 checks hold\n"), "{table}");
+    assert!(table.ends_with("\n5 of 5 tasks passed; 21 of 21 checks passed\n"), "{table}");
     let (_, runs) = place.json(&["runs"]);
-    assert_eq!(runs.as_array().map(Vec::len), Some(0), "nothing of it is in the person's own database");
+    assert_eq!(runs.as_array().map(Vec::len), Some(0), "the user's database is untouched");
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_model_that_cannot_do_it_fails_and_its_records_tell_why() {
     assert_eq!((code, &shown["passed"]), (1, &0.into()), "{shown}");
     let row = &shown["wishes"][0];
     assert_eq!((&row["error"]["code"], row["failures"].as_array().map(Vec::len)), (&"FL1060".into(), Some(4)), "{row}");
-    assert!(row["usage"]["output_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "failing is not free: {row}");
+    assert!(row["usage"]["output_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "failures have usage, too: {row}");
     let records = place.path("records");
     let kept = place.run(&["--data-dir", records.to_str().expect("UTF-8"), "show", "last"]);
     assert!(String::from_utf8_lossy(&kept.stdout).contains("decompose"), "{kept:?}");
@@ -43,5 +43,5 @@ fn what_every_wish_would_meet_ends_it_at_once() {
     assert_eq!(exit(&no_model), 2, "{}", stderr(&no_model));
     assert!(no_model.stdout.is_empty() && stderr(&no_model).contains("FL1013"), "{}", stderr(&no_model));
     let unknown = place.run(&["eval", "author", "--recorded", "price-watch"]);
-    assert!(exit(&unknown) == 2 && stderr(&unknown).contains("there is no wish \"price-watch\""));
+    assert!(exit(&unknown) == 2 && stderr(&unknown).contains("there is no task \"price-watch\""));
 }

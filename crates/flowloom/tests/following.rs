@@ -1,4 +1,5 @@
-//! Following a run: its text so far after a connection was lost, a run of another process, and clients that do not read.
+//! Following runs: continuing streamed text after a lost connection, runs of other workers, and clients that do not
+//! read.
 
 mod support;
 
@@ -12,12 +13,12 @@ use support::{Place, Server};
 const STEP: &str = r#"{"id": "step", "name": "step", "description": "d", "steps": [
   {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"}]}"#;
 
-/// The text of a client that heard deltas: each stands at its offset.
+/// The text of a client, assembled from deltas by their offsets.
 #[derive(Default)]
 struct Text(Vec<char>);
 
 impl Text {
-    /// Takes lines of a stream in, until the text is as long as wanted or the stream ends.
+    /// Reads lines of a stream until the text has the given length or the stream ends.
     fn hear(&mut self, lines: impl Iterator<Item = String>, length: usize) {
         for line in lines {
             let Some(data) = line.strip_prefix("data: ") else { continue };
@@ -26,7 +27,7 @@ impl Text {
                 if offset == 0 {
                     self.0.clear();
                 }
-                assert_eq!(offset as usize, self.0.len(), "nothing is lost or doubled: {data}");
+                assert_eq!(offset as usize, self.0.len(), "no gaps, no duplicates: {data}");
                 self.0.extend(text.chars());
             }
             if self.0.len() >= length {
@@ -52,7 +53,7 @@ fn after_a_lost_connection_the_text_goes_on() {
     model.say("Grüße ");
     text.hear(server.stream(&path, &[]), 6);
     assert!(text.is("Grüße "));
-    // This client is gone now, and the model goes on.
+    // The client is disconnected now, while the model continues.
     model.say("an ");
     let mut other = Text::default();
     other.hear(server.stream(&path, &["Last-Event-ID: 3"]), 9);
@@ -77,7 +78,7 @@ fn a_run_of_another_process_is_followed() {
     slow.wait_for("/slow", 1);
     let id = server.get("/api/v1/runs").json()["items"][0]["run_id"].as_str().expect("a run").to_owned();
     let mut lines = server.stream(&format!("/api/v1/runs/{id}/events"), &[]);
-    // Up to what is under way there; it goes on only after that was heard here.
+    // Reads up to the pending request, which is released only afterwards.
     let heard: Vec<String> = lines.by_ref().take_while(|line| !line.contains("/slow")).collect();
     assert!(heard.iter().any(|line| line == "event: run_created"), "{heard:?}");
     slow.release();
@@ -90,7 +91,7 @@ fn a_run_of_another_process_is_followed() {
     assert!(other.wait_with_output().expect("it ended").status.success());
 }
 
-/// Most memory a process has had, in MB.
+/// Peak memory of the server process, in MB.
 fn peak(server: &Serving) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("readable");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
@@ -105,7 +106,7 @@ fn who_does_not_read_is_dropped_and_costs_little() {
     place.write("flow.json", &support::two_calls(&slow, "GET", "/slow"));
     place.write("step.json", STEP);
     let server = Serving::start(&place, &[]);
-    // Twenty megabytes in its events: more than fits into buffers of the system.
+    // Its events have twenty megabytes, more than fits into the system's buffers.
     let step = |n: usize| json!({"name": format!("s{n}"), "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "{{input}}"});
     let steps: Vec<Value> = (0..20).map(step).collect();
     place.write("long.json", &json!({"id": "long", "name": "long", "description": "d", "steps": steps}).to_string());
@@ -113,15 +114,15 @@ fn who_does_not_read_is_dropped_and_costs_little() {
     let path = format!("/api/v1/runs/{}/events?deltas=true", run["run_id"].as_str().expect("an id"));
     let before = peak(&server);
     let mut deaf: Vec<_> = (0..16).map(|_| server.send("GET", &path, &[], "")).collect();
-    // Others are served all the same.
+    // Other clients are still served.
     assert_eq!(server.post("/api/v1/runs?wait=60", &json!({"workflow": "step", "inputs": "hi"})).status, 200);
-    // All of them are dropped in the end.
+    // All of them are disconnected in the end.
     let is_over = || server.get("/metrics").body.contains("flowloom_followers 0\n");
     while !is_over() {}
     assert!(peak(&server) - before < 16 * 8, "{} MB more", peak(&server) - before);
     for stream in &mut deaf {
         let mut got = Vec::new();
-        // An end, or an error because the connection was reset: in no case the whole.
+        // The stream ends early, or fails because the connection was reset; it is never complete.
         let _ = stream.read_to_end(&mut got);
         assert!(!String::from_utf8_lossy(&got).contains("event: done"));
     }

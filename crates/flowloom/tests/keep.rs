@@ -1,4 +1,4 @@
-//! The database over the years: `backup`, `restore`, `prune`, and the one server of a data folder.
+//! Maintenance of the database: `backup`, `restore`, `prune`, and the lock that permits one server per data folder.
 
 mod support;
 
@@ -28,13 +28,13 @@ fn a_backup_is_written_beside_a_server_and_restored() {
     let shown = |run: &serde_json::Value| place.run(&["show", run["run_id"].as_str().expect("an id")]);
     assert_eq!(exit(&shown(&kept)), 0);
     assert_eq!(exit(&shown(&lost)), 2);
-    // A run goes on from a restored database.
+    // Runs continue to work in a restored database.
     assert_eq!(exit(&place.run(&["run", "hello.json"])), 0);
 
     place.write("odd.db", "this is no database");
     let odd = place.run(&["restore", place.path("odd.db").to_str().expect("text"), "--replace"]);
     assert!(stderr(&odd).contains("not a SQLite database"), "{}", stderr(&odd));
-    assert_eq!(exit(&shown(&kept)), 0, "what was there stays");
+    assert_eq!(exit(&shown(&kept)), 0, "the existing data is untouched");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn old_runs_are_pruned_as_asked_or_configured() {
     assert_eq!(place.json(&["prune", "--dry-run"]).1, json!({"succeeded": 1}));
     assert_eq!(place.json(&["runs"]).1.as_array().map(Vec::len), Some(1));
     let said = place.run(&["prune"]);
-    assert!(String::from_utf8_lossy(&said.stdout).ends_with("1 runs taken away\n"), "{said:?}");
+    assert!(String::from_utf8_lossy(&said.stdout).ends_with("1 runs deleted\n"), "{said:?}");
     assert_eq!(place.json(&["runs"]).1, json!([]));
     assert_eq!(exit(&place.run(&["prune", "--older", "soon"])), 2);
     assert_eq!(exit(&place.run(&["prune", "--older", "1d", "--status", "running"])), 2);

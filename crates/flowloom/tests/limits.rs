@@ -1,4 +1,4 @@
-//! What callers may take of the server, how long they may take, and from where they may call.
+//! Limits of the server: rate, sizes, time-outs, and permitted origins.
 
 mod support;
 
@@ -17,12 +17,12 @@ fn serving(settings: &str) -> (Place, Serving) {
     (place, server)
 }
 
-/// What comes of bytes that are sent as they stand, until the server ends the connection.
+/// Sends raw bytes and returns everything the server sends until it closes the connection.
 fn raw(server: &Serving, bytes: &str) -> String {
     let mut stream = TcpStream::connect(&server.address).expect("it listens");
     stream.write_all(bytes.as_bytes()).expect("sent");
     let mut answer = String::new();
-    // A connection that is reset has ended, too.
+    // A reset connection counts as closed.
     let _ = stream.read_to_string(&mut answer);
     answer
 }
@@ -47,7 +47,7 @@ fn what_is_too_large_is_refused() {
     let start = "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let declared = raw(&server, &format!("{start}Content-Length: 16777217\r\nConnection: close\r\n\r\n"));
     assert!(declared.starts_with("HTTP/1.1 413") && declared.contains("FL1505"), "{declared}");
-    // In pieces, without a length: the last one is too much.
+    // Chunked, without a declared length: the last chunk exceeds the limit.
     let piece = |size: usize| format!("{size:x}\r\n{}\r\n", " ".repeat(size));
     let pieces = raw(&server, &format!("{start}Transfer-Encoding: chunked\r\n\r\n{}{}", piece(16 << 20), piece(1)));
     assert!(pieces.starts_with("HTTP/1.1 413") && pieces.contains("FL1505"), "{pieces}");
@@ -63,7 +63,7 @@ fn each_caller_has_a_rate() {
     let refused = refused.expect("one that is refused");
     assert_eq!(refused.code(), "FL1513");
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
-    // What shows how the server is, is not counted.
+    // Health checks do not count.
     assert_eq!(server.get("/health/live").status, 200);
 }
 

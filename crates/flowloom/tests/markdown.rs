@@ -1,5 +1,4 @@
-//! Markdown workflows as people run them: inputs of every kind, a person at a terminal, files that are written, actions
-//! of the configuration.
+//! Markdown workflows: inputs of every kind, prompts at a terminal, output files, and configured actions.
 
 mod support;
 
@@ -26,7 +25,7 @@ input:
 <GenText as=\"poem\" model=\"openai:gpt-4o\" />
 ";
 
-/// The smallest picture there is.
+/// A minimal GIF.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x00\x00\x00;";
 
 const ECHO: [&str; 2] = ["--model", "*=scripted:echo"];
@@ -75,7 +74,7 @@ fn the_result_is_written_as_files() {
     let result = std::fs::read_to_string(place.path("made/here/result.json")).expect("a file");
     let result: serde_json::Value = serde_json::from_str(&result).expect("JSON");
     assert_eq!(result["result"]["results"], json!({"hello": "LLM(# Say: hello)"}));
-    // A place that cannot be written is said before the run costs anything.
+    // An unwritable output folder is reported before the run costs anything.
     place.write("file", "");
     let output = place.run(&[&["run", "hello.mdx", "--out", "file/below"][..], &ECHO].concat());
     assert_eq!(exit(&output), 2);
@@ -83,7 +82,7 @@ fn the_result_is_written_as_files() {
     assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
 }
 
-/// Runs the program at a terminal of its own; `talk` is a list of what it says and what is typed then.
+/// Runs the program in a pseudo-terminal; `talk` is a list of expected output and the input to type then.
 fn at_a_terminal(place: &Place, arguments: &[&str], talk: &serde_json::Value) -> Output {
     const TERMINAL: &str = "
 import json, os, pty, sys
@@ -127,7 +126,7 @@ fn a_person_at_a_terminal_is_asked() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(exit(&output), 0, "{said}");
     assert!(said.contains("2 warm lines about cats for 1, rhymed."), "{said}");
-    // Nobody is asked where the answer is a program's.
+    // With `--json`, the program never prompts.
     let output = at_a_terminal(&place, &[&["run", "all.mdx", "--json"][..], &ECHO].concat(), &json!([]));
     assert_eq!(exit(&output), 2);
 }

@@ -1,5 +1,5 @@
-//! Every route with no key, a wrong one, a revoked one, one of too small a scope, and one of another user. The routes are
-//! those of the description, so that a new one without a row here fails.
+//! Calls every route with no key, a wrong key, a revoked key, a key without the required scope, and another user's key.
+//! The routes come from the OpenAPI document, so a new route without an entry here fails.
 
 mod support;
 
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use support::http::{Reply, Serving};
 use support::{Place, exit};
 
-/// Every operation that needs no key; a hook has a secret of its own. Whatever is not named here must ask for a key.
+/// Operations that require no key (a hook has its own secret). All others must require one.
 const OPEN: [&str; 8] = ["call_hook", "health", "is_live", "is_ready", "explain_code", "describe", "docs", "docs_part"];
 
-/// An operation of the description.
+/// An operation of the OpenAPI document.
 struct Operation {
     id: String,
     method: String,
     path: String,
-    /// What its key must allow; `None` if it needs none.
+    /// The required scope; `None` if no key is required.
     scope: Option<String>,
     has_body: bool,
 }
@@ -33,14 +33,14 @@ fn operations(description: &Value) -> Vec<Operation> {
     all.map(operation).collect()
 }
 
-/// A server with keys.
+/// A server with API keys.
 struct World {
     place: Place,
     server: Serving,
 }
 
 impl World {
-    /// Calls an operation on the object called `id`. Its body says nothing: who calls is asked before it is read.
+    /// Calls an operation on the object `id`. The body is minimal, because authentication precedes reading it.
     fn call(&self, operation: &Operation, key: Option<&str>, id: &str) -> Reply {
         let key = key.map(|key| format!("Authorization: Bearer {key}"));
         let mut headers: Vec<&str> = key.iter().map(String::as_str).collect();
@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// A body that the operations on a run take.
+/// A body that the operation accepts.
 fn body(operation: &Operation) -> &'static str {
     match operation.id.as_str() {
         "answer_run" => r#"{"value": "yes"}"#,
@@ -69,7 +69,7 @@ fn key(place: &Place, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Scopes that do not hold the one that is asked for.
+/// Scopes that do not include the given one.
 fn too_small(scope: &str) -> &'static str {
     match scope {
         "read" => "run",
@@ -100,7 +100,10 @@ fn every_route_asks_for_a_key_that_allows_it() {
     for operation in &operations {
         let id = &operation.id;
         let Some(scope) = &operation.scope else {
-            assert!(OPEN.contains(&id.as_str()), "{id} needs no key: is that meant?");
+            assert!(
+                OPEN.contains(&id.as_str()),
+                "{id} requires no key; if that is intended, add it to the open operations"
+            );
             assert!(id == "call_hook" || world.call(operation, None, "x").status != 401, "{id}");
             continue;
         };
@@ -114,13 +117,13 @@ fn every_route_asks_for_a_key_that_allows_it() {
         let scopes = ["read", "run", "write", "admin"];
         let small = scopes.iter().position(|one| one == scope).map(|index| &smaller[index]).expect("a scope");
         assert_eq!(refused(Some(small)), (403, "FL1503".to_owned()), "{id} needs {scope}");
-        // Nothing of that had an effect.
+        // The rejected requests had no effect.
         assert_eq!(status(&world, &ann, &run), "waiting", "{id}");
     }
     drop(world.place);
 }
 
-/// A run of Ann's that waits.
+/// Starts a run of Ann's that waits.
 fn run_of(world: &World, key: &str) -> String {
     let headers = [&format!("Authorization: Bearer {key}"), "Content-Type: application/json"];
     let body = json!({"workflow": "ask-a-person", "inputs": "tea"}).to_string();
@@ -134,7 +137,7 @@ fn status(world: &World, key: &str, run: &str) -> String {
     run["status"].as_str().expect("a status").to_owned()
 }
 
-/// An object of Ann's, and something of that sort that nobody has, by the beginning of the routes that name it.
+/// Ann's objects and ids that do not exist, by route prefix.
 fn objects(world: &World, ann: &str) -> Vec<(&'static str, String, &'static str)> {
     let call = |method: &str, path: &str, body: Value| {
         let headers = [&format!("Authorization: Bearer {ann}"), "Content-Type: application/json"];
@@ -199,7 +202,7 @@ fn what_is_anothers_is_as_what_is_not_there() {
         let found = objects.iter().find(|(place, ..)| operation.path.starts_with(place));
         found.unwrap_or_else(|| panic!("{} has no object here", operation.id))
     };
-    // What is put under an id that another has is one's own; a memory is put for a user.
+    // Storing under an id that another user has creates an own object; memory is addressed by user.
     let names_one = |operation: &&Operation| operation.path.contains('{') && operation.scope.is_some();
     let is_own = |operation: &Operation| operation.method == "PUT" && !operation.path.contains("/memory/");
     for operation in operations.iter().filter(names_one).filter(|operation| !is_own(operation)) {
@@ -212,10 +215,10 @@ fn what_is_anothers_is_as_what_is_not_there() {
             lines.collect::<String>()
         };
         assert_eq!(head(&theirs), head(&absent), "{}", operation.id);
-        // The name stands at the end of what is said.
+        // The id is at the end of the message.
         assert_eq!(theirs.body.replace(&format!(" {id}\""), &format!(" {none}\"")), absent.body, "{}", operation.id);
     }
-    // None of that took anything from her.
+    // Ann's objects still exist.
     for operation in operations.iter().filter(names_one).filter(|operation| operation.method == "GET") {
         let (_, id, _) = object(operation);
         let hers = world.call(operation, Some(&ann), id);

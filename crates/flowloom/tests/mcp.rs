@@ -1,6 +1,6 @@
-//! Workflows as MCP tools, with the clients that people use: the SDKs for Python and TypeScript in two generations, the
-//! inspector's command line and the conformance package. `scripts/fetch-clients.sh` installs them; without them these
-//! tests say SKIP, unless FLOWLOOM_REQUIRE_CLIENTS is set, as `make test` does.
+//! Workflows as MCP tools with real clients: the SDKs for Python and TypeScript in two generations, the inspector's
+//! command line, and the conformance package. `scripts/fetch-clients.sh` installs them. Without them, the tests print
+//! SKIP, unless FLOWLOOM_REQUIRE_CLIENTS is set, as in `make test`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -15,7 +15,7 @@ use support::clients::{clients, output, root};
 use support::http::Serving;
 use support::{Place, Server, two_calls};
 
-/// A place with a tool that works, one that fails, one that asks, and one that waits for `slow`.
+/// A workspace with a tool that works, one that fails, one that asks, and one that waits for `slow`.
 fn place(slow: &Server) -> Place {
     let place = Place::hello(&slow.allowed());
     let fails = json!({"id": "fails", "name": "fails", "description": "d", "steps": [
@@ -27,7 +27,7 @@ fn place(slow: &Server) -> Place {
     place
 }
 
-/// A client's program in a set, on its way to the server over HTTP, or with a server of its own on stdio.
+/// Builds the command of a client program, connected to the server over HTTP or to its own server on stdio.
 fn client(place: &Place, set: &Path, file: &str, address: Option<&str>) -> Command {
     let generation = set.file_name().expect("a name");
     let script = root().join("tests/clients").join(generation).join(file);
@@ -49,7 +49,7 @@ fn client(place: &Place, set: &Path, file: &str, address: Option<&str>) -> Comma
     command
 }
 
-/// What a client sees, line by line. What it waits for is let go when it has heard that it is under way.
+/// The results of a client by name. Releases the slow request once the client has received progress.
 fn seen(mut client: Child, slow: &Server) -> Map<String, Value> {
     let lines = BufReader::new(client.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     let mut seen = Map::new();
@@ -74,7 +74,7 @@ fn failure(code: &str, path: Option<&str>, message: &str) -> Value {
     json!({"structured": {"status": "failed", "error": error}, "text": format!("{code}{at}: {message}"), "error": true})
 }
 
-/// What every client sees of a place.
+/// Checks the results that every client must see.
 fn check(mut seen: Map<String, Value>) {
     let tools = seen.remove("tools").expect("tools");
     let any = json!({"type": "object", "properties": {"input": {"description": "What it works on: any value"}},
@@ -82,7 +82,7 @@ fn check(mut seen: Map<String, Value>) {
     let named = json!({"type": "object", "properties": {"a": {"type": "string", "description": "Value for variable a"}},
         "required": [], "additionalProperties": false});
     assert_eq!(tools, json!({"ask-a-person": any, "fails": any, "hello": any, "two_calls": named}));
-    let wrong = "the arguments of hello do not fit: Additional properties are not allowed ('output' was unexpected); \
+    let wrong = "invalid arguments of hello: Additional properties are not allowed ('output' was unexpected); \
                  \"input\" is a required property";
     let denied = "127.0.0.1:1 may not be reached: loopback; to allow it, set egress.allow = [\"127.0.0.1:1\"]";
     let mut slow = result("LLM(/slow)");
@@ -122,7 +122,7 @@ fn on_stdio(set: &str, file: &str) {
     assert_eq!(statuses(&runs), ["succeeded", "cancelled", "succeeded", "failed", "succeeded"]);
 }
 
-/// The newest first.
+/// The statuses, newest run first.
 fn statuses(runs: &Value) -> Vec<&str> {
     runs.as_array().expect("runs").iter().filter_map(|run| run["status"].as_str()).collect()
 }
@@ -208,7 +208,7 @@ fn the_inspector_lists_and_calls() {
     }
 }
 
-/// A flow without inputs that asks a scripted model for each instruction.
+/// A flow without inputs that sends each instruction to a scripted model.
 fn flow(name: &str, steps: &[Value]) -> String {
     json!({"name": name, "description": "d", "steps": steps}).to_string()
 }
@@ -222,7 +222,7 @@ fn the_conformance_package_finds_nothing_but_what_a_server_of_tools_lacks() {
     place.write("text.json", &flow("test_simple_text", &[ask("This is a simple text response for testing.")]));
     place.write("progress.json", &flow("test_tool_with_progress", &[ask("one"), ask("two"), ask("three")]));
     place.write("error.json", &flow("test_error_handling", &[fails]));
-    // A conversation in which a person answers, whatever is said.
+    // A conversation in which a person answers every message.
     let asks = json!({"id": "test_elicitation", "name": "n", "description": "d", "isConversational": true,
         "nodes": [{"id": "a", "nodeName": "human_handoff", "nodeType": "HUMAN_HANDOFF"}],
         "entrypointNodeId": "a", "edges": [{"sourceNodeId": "a", "targetNodeId": null}]});

@@ -1,5 +1,4 @@
-//! MCP calls as they stand on the wire: who may make them, whose sessions and runs they reach, and what becomes of runs
-//! whose callers go away.
+//! MCP calls at protocol level: authorisation, sessions and runs per user, and runs whose callers disconnect.
 
 mod support;
 
@@ -13,7 +12,7 @@ use support::{Place, Server, two_calls};
 const JSON: &str = "Content-Type: application/json";
 const BOTH: &str = "Accept: application/json, text/event-stream";
 
-/// What every request of the stateless protocol says of itself.
+/// The `_meta` of every request in the stateless protocol.
 fn meta(more: Value) -> Value {
     let mut meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
@@ -30,7 +29,7 @@ fn request(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// A request of the stateless protocol with further headers.
+/// Sends a request of the stateless protocol with additional headers.
 fn send(server: &Serving, headers: &[&str], method: &str, mut params: Value) -> Reply {
     if params.get("_meta").is_none() {
         params["_meta"] = meta(json!({}));
@@ -45,7 +44,7 @@ fn send(server: &Serving, headers: &[&str], method: &str, mut params: Value) -> 
     server.call("POST", "/mcp", &all, &request(method, params).to_string())
 }
 
-/// The result of a call of a tool.
+/// The result of a tool call.
 fn call(server: &Serving, headers: &[&str], params: Value) -> Value {
     send(server, headers, "tools/call", params).json()
 }
@@ -98,7 +97,7 @@ fn a_version_that_nobody_speaks_is_refused_with_those_that_are_spoken() {
     assert!(
         refused.json()["error"]["data"]["supported"].as_array().is_some_and(|all| all.contains(&json!("2026-07-28")))
     );
-    // A header that contradicts the body.
+    // The header contradicts the body.
     let headers = [JSON, BOTH, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call"];
     let body = request("tools/list", json!({"_meta": meta(json!({}))}));
     assert_eq!(server.call("POST", "/mcp", &headers, &body.to_string()).status, 400);
@@ -138,12 +137,12 @@ fn a_run_waits_for_an_answer_and_takes_it_from_its_own_tool_and_user_only() {
         let refused = call(&server, &[key], params);
         assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "FL1507", "{refused}");
     }
-    // Who does not answer now is told how somebody can later.
+    // A declined question can still be answered later; the result says how.
     let declined = call(&server, &[&ann], again("ask-a-person", "decline"))["result"].clone();
     assert_eq!(declined["structuredContent"]["status"], "waiting", "{declined}");
     let answered = call(&server, &[&ann], again("ask-a-person", "accept"))["result"].clone();
     assert_eq!(answered["content"][0]["text"], "LLM(Write a poem of four short lines about tea.)", "{answered}");
-    // It was answered already: the result is what it was.
+    // The question is answered already: the result is the same.
     assert_eq!(call(&server, &[&ann], again("ask-a-person", "accept"))["result"], answered);
 }
 
@@ -200,7 +199,7 @@ fn a_conversation_goes_on_in_its_thread() {
     assert_eq!(second["_meta"]["flowloom/thread"], thread);
     let kept = server.get(&format!("/api/v1/threads/talk/{thread}")).json();
     assert_eq!(kept["messages"].as_array().map(Vec::len), Some(4), "{kept}");
-    // A call that names none begins one.
+    // A call without a thread starts a new one.
     assert_ne!(say(json!({}))["_meta"]["flowloom/thread"], thread);
     assert_eq!(say(json!({"flowloom/thread": "no such/name"}))["_meta"], Value::Null);
 }

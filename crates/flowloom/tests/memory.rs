@@ -1,5 +1,4 @@
-//! What runs of pipelines remember: read and changed over HTTP, kept to the keys that a pipeline declares, and never
-//! overwritten by a run that has to do with others.
+//! The memory of pipelines: read and changed over HTTP, restricted to declared keys, and safe under concurrent runs.
 
 mod support;
 
@@ -60,11 +59,11 @@ fn blocks_have_to_do_with_the_declared_keys_only() {
     let (status, failed) = run(&["a"], write, json!({}));
     assert_eq!(status, "failed");
     assert!(failed["error"].as_str().is_some_and(|error| error.contains("\"c\"") && error.contains("memory_keys")));
-    assert_eq!(memory(), json!({"a": 1, "b": 2}), "nothing of a block that failed is kept");
+    assert_eq!(memory(), json!({"a": 1, "b": 2}), "writes of a failed block are discarded");
     assert_eq!(run(&["a", "c"], write, json!({})).0, "completed");
     assert_eq!(memory(), json!({"a": 5, "b": 2, "c": 6}));
     assert_eq!(run(&["a"], "context['memory'].clear(); return {}", json!({})).0, "completed");
-    assert_eq!(memory(), json!({"b": 2, "c": 6}), "what it does not see it cannot take away");
+    assert_eq!(memory(), json!({"b": 2, "c": 6}), "invisible keys cannot be deleted");
 }
 
 #[test]
@@ -96,7 +95,7 @@ fn runs_at_the_same_time_do_not_overwrite_each_others_keys() {
         let all = pipeline(&[], &body(key), &json!({})).to_string();
         server.send("POST", "/api/pipeline/run", &["Content-Type: application/json"], &all)
     };
-    // Both have read the memory before either writes.
+    // Both runs read the memory before either writes it.
     let calls = [call("one"), call("two")];
     web.wait_for("/slow", 2);
     put(&server, "/api/memory/local/three", &json!(1));

@@ -1,4 +1,4 @@
-//! `flowloom new`: pipelines from plain language in the terminal.
+//! `flowloom new`: creating pipelines from plain language on the command line.
 
 mod support;
 
@@ -31,7 +31,7 @@ fn what_is_unclear_is_asked() {
     assert_eq!(made["files"], json!(["pipeline.json", "blocks/shout.json"]));
     assert_eq!(made["tried"]["nodes"][0]["output"], json!({"text": "HELLO"}));
     let full = place.run(&["new", "Shout", "--yes", "--out", "here"]);
-    assert!(exit(&full) == 2 && stderr(&full).contains("is there already"), "{}", stderr(&full));
+    assert!(exit(&full) == 2 && stderr(&full).contains("already exists"), "{}", stderr(&full));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn what_was_written_for_recorded_wishes_runs_from_its_files() {
 #[test]
 #[allow(clippy::print_stderr)]
 fn a_small_model_never_leaves_a_bad_pipeline_behind() {
-    // It is too small to think of a pipeline; whatever it says, the way it takes is the real one.
+    // The model is too small to plan a pipeline; whatever it answers, the real code paths run.
     let place = Place::new("default_model = \"local:smollm2-135m\"\n[embeddings]\nmodel = \"none\"\n");
     let wish = ["new", "Count the words of a text", "--yes", "--out", "made", "--budget", "tokens=2500"];
     let made = place.with_model(&wish);
@@ -126,10 +126,10 @@ fn a_small_model_never_leaves_a_bad_pipeline_behind() {
     }
     let shown = place.run(&["show", "last"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("/decompose"), "{}", stderr(&made));
-    assert_eq!(exit(&place.run(&["replay", "last"])), 0, "what was recorded leads there again");
+    assert_eq!(exit(&place.run(&["replay", "last"])), 0, "the replay has no divergence");
 }
 
-/// Which key is written is known when it is tried; `memory_keys` holds there as it does in a run.
+/// The written key is known only during the dry run, which enforces `memory_keys` like a real run.
 #[test]
 fn a_key_that_the_pipeline_does_not_declare_is_noticed_when_it_is_tried() {
     let pipeline = |keys: &[&str]| {

@@ -1,5 +1,4 @@
-//! Workflows as the models of OpenAI's interface: what goes to which input, what is streamed and when, conversations,
-//! tools of the client, errors, and clients that go away.
+//! The OpenAI-compatible API: inputs, streaming, conversations, client tools, errors, and disconnecting clients.
 
 mod support;
 
@@ -31,7 +30,7 @@ fn content(reply: &Reply) -> String {
     reply.json()["choices"][0]["message"]["content"].as_str().expect("a text").to_owned()
 }
 
-/// The message of an error, after a look at its shape.
+/// Checks the form of an error response and returns its message.
 fn refused(reply: &Reply, status: u16, kind: &str) -> String {
     assert_eq!(reply.status, status, "{reply:?}");
     assert!(reply.head.contains("content-type: application/json"), "{reply:?}");
@@ -41,7 +40,7 @@ fn refused(reply: &Reply, status: u16, kind: &str) -> String {
     error["message"].as_str().expect("a message").to_owned()
 }
 
-/// A call whose answer is a stream: its chunks as they come.
+/// Sends a streaming request. Returns the status and the chunks.
 fn stream(server: &Serving, path: &str, mut body: Value) -> (u16, impl Iterator<Item = String> + use<>) {
     body["stream"] = true.into();
     let mut reader = BufReader::new(server.send("POST", path, &[JSON], &body.to_string()));
@@ -52,7 +51,7 @@ fn stream(server: &Serving, path: &str, mut body: Value) -> (u16, impl Iterator<
     (status, data)
 }
 
-/// The texts of chunks, up to the end.
+/// The texts of the chunks, up to the end.
 fn texts(chunks: impl Iterator<Item = String>) -> Vec<String> {
     let text = |chunk: String| {
         let chunk: Value = serde_json::from_str(&chunk).ok()?;
@@ -77,7 +76,7 @@ fn words_come_as_the_model_says_them() {
     let first = next();
     assert_eq!(first["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
     for piece in ["Hällo ", "wörld", " → "] {
-        // The next word is only said when this one has arrived.
+        // The model continues only after this piece has arrived.
         model.say(piece);
         let chunk = next();
         assert_eq!(chunk["choices"][0]["delta"]["content"], piece);
@@ -101,7 +100,7 @@ fn only_the_answer_is_streamed_and_only_once() {
     place.write("doc.mdx", "---\ninput:\n  topic: {type: text, message: 'What?'}\n---\n\nSay {topic}.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
     let server = Serving::start(&place, &[]);
     let said = |model: &str| texts(stream(&server, CHAT, user(model, "hi")).1);
-    assert_eq!(said("two"), ["LLM(B LLM(A hi))"], "what the first step says is no answer");
+    assert_eq!(said("two"), ["LLM(B LLM(A hi))"], "output of the first step is not part of the answer");
     assert_eq!(said("again"), ["LLM(S hi)"]);
     assert_eq!(said("doc"), ["Say hi.\n\nLLM(Say hi.)"]);
     for model in ["two", "again", "doc"] {
@@ -118,15 +117,12 @@ fn what_is_said_finds_its_input() {
     place.write("list.json", &steps("list", json!([step("s", "{{input}}")])));
     let server = Serving::start(&place, &[]);
     let call = |body: &Value| server.post(CHAT, body);
-    assert!(content(&call(&user("doc", "tea"))).ends_with("LLM(Say tea, kind.)"), "the one that is required");
+    assert!(content(&call(&user("doc", "tea"))).ends_with("LLM(Say tea, kind.)"), "the only required input");
     assert!(content(&call(&user("doc", r#"{"topic": "tea", "tone": "cold"}"#))).ends_with("LLM(Say tea, cold.)"));
     let mut body = user("two", "tea");
-    assert_eq!(
-        refused(&call(&body), 400, "invalid_request_error").split(';').next(),
-        Some("the workflow needs these inputs, too: b")
-    );
+    assert_eq!(refused(&call(&body), 400, "invalid_request_error").split(';').next(), Some("missing inputs: b"));
     body["metadata"] = json!({"a": "milk", "other": "x"});
-    assert!(content(&call(&body)).ends_with("LLM(milk and tea)"), "what metadata gives is given");
+    assert!(content(&call(&body)).ends_with("LLM(milk and tea)"), "metadata provides inputs");
     let parts = json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]);
     let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "old"}, {"role": "assistant", "content": null}, {"role": "user", "content": parts}]);
     assert_eq!(
@@ -145,7 +141,7 @@ fn what_is_said_finds_its_input() {
     refused(&call(&several), 400, "invalid_request_error");
 }
 
-/// A graph of one agent, which answers by a script and may have tools.
+/// Writes a graph with one scripted agent and its tools.
 fn graph(place: &Place, script: &Value, tools: Value) {
     let script = place.write("script.json", &script.to_string());
     let node = |id: &str, kind: &str| json!({"id": id, "nodeName": id, "nodeType": kind, "agentId": if kind == "AGENT" { json!("a") } else { Value::Null }});
@@ -177,14 +173,14 @@ fn a_conversation_is_kept_or_told_each_time() {
     assert_eq!(
         say("and?", &["x-flowloom-thread: t1"], Value::Null),
         "I know the first.",
-        "what was said before is there"
+        "earlier messages are included"
     );
     assert_eq!(
         say("and?", &["x-flowloom-thread: t2"], json!({"thread": "t1"})),
         "I know the first.",
-        "metadata goes first"
+        "metadata takes precedence"
     );
-    assert_eq!(say("and?", &[], Value::Null), "Hello.", "this one tells nothing of before");
+    assert_eq!(say("and?", &[], Value::Null), "Hello.", "without a thread there are no earlier messages");
     let said = server.get("/api/v1/threads/talk/t1").json();
     assert_eq!(said["messages"].as_array().map(Vec::len), Some(8), "{said}");
     let history = json!([{"role": "user", "content": "first"}, {"role": "assistant", "content": "Hm."}, {"role": "user", "content": "and?"}]);
@@ -246,11 +242,11 @@ fn tools_of_the_client_are_called_by_it() {
         json!({"model": "talk", "messages": said.into_iter().chain(results).collect::<Vec<_>>()})
     };
     let half = server.post(CHAT, &told(vec![result(&calls[0], "sunny")])).json();
-    assert_eq!(half["choices"][0]["message"]["tool_calls"], json!([calls[1]]), "one is still open");
+    assert_eq!(half["choices"][0]["message"]["tool_calls"], json!([calls[1]]), "one call is still open");
     let body = told(vec![result(&calls[1], "sunny, too")]);
     let answered = stream(&server, CHAT, body.clone()).1;
     assert_eq!(texts(answered), ["Fine."]);
-    assert_eq!(content(&server.post(CHAT, &body)), "Fine.", "what is sent once more has been taken");
+    assert_eq!(content(&server.post(CHAT, &body)), "Fine.", "a repeated result was processed already");
     let (_, chunks) = stream(&server, CHAT, user("talk", "Again?"));
     let chunks: Vec<Value> = chunks.filter_map(|chunk| serde_json::from_str(&chunk).ok()).collect();
     let reasons: Vec<_> = chunks.iter().filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str()).collect();
@@ -299,7 +295,7 @@ fn responses_go_on_from_one_another() {
     assert_eq!(text(&create("talk", "and?", &Value::Null)), "Hello.");
     let asked = create("ask-a-person", "x", &Value::Null);
     let answered = create("ask-a-person", "tea", &asked["id"]);
-    assert!(text(&answered).contains("tea") && answered["id"] == asked["id"], "the same run goes on: {answered}");
+    assert!(text(&answered).contains("tea") && answered["id"] == asked["id"], "the same run continues: {answered}");
     let shown = server.get(&format!("/v1/responses/{}", first["id"].as_str().expect("an id"))).json();
     assert_eq!(
         (&shown["output"], &shown["usage"], &shown["status"]),
@@ -333,7 +329,7 @@ fn errors_have_the_shape_that_clients_read() {
     refused(&server.call("GET", "/v1/embeddings", &[&key], ""), 404, "not_found_error");
     refused(&server.call("DELETE", CHAT, &[&key], ""), 405, "invalid_request_error");
     refused(&server.call("POST", CHAT, &["Content-Type: text/plain", &key], "x"), 415, "invalid_request_error");
-    // No status that clients try again after: each try is a run.
+    // Clients must not retry this status, since each retry would start a run.
     assert_eq!(refused(&post(&key, &hi("fails")), 422, "invalid_request_error"), "boom");
     let mut body = user("fails", "hi");
     body["stream"] = true.into();
@@ -368,7 +364,7 @@ fn an_open_server_takes_whatever_key_a_client_sends() {
     refused(&call("fl_0000"), 401, "authentication_error");
 }
 
-/// The status of the one run there is, once it has changed from running.
+/// The final status of the only run.
 fn ended(server: &Serving) -> String {
     let run = server.get("/api/v1/runs").json()["items"][0]["run_id"].as_str().expect("a run").to_owned();
     server.stream(&format!("/api/v1/runs/{run}/events"), &[]).for_each(drop);

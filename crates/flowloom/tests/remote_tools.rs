@@ -1,5 +1,4 @@
-//! Tools of MCP servers over HTTP: through the egress guard, with keys that nobody is told, in both generations of the
-//! protocol, and again after the server was away.
+//! Tools of remote MCP servers: egress policy, secrets, both generations of the protocol, and reconnecting.
 
 mod support;
 
@@ -11,7 +10,7 @@ use support::clients::{clients, root};
 use support::http::Serving;
 use support::{Place, exit, stderr};
 
-/// A place whose step list `call` gives its input to the tool `tool` of the server at `address`.
+/// A workspace whose step list `call` passes its input to `tool` of the server at `address`.
 fn calling(address: &str, tool: &str, more: &str) -> Place {
     let place =
         Place::new(&format!("default_model = \"scripted:echo\"\n[mcp.other]\nurl = \"http://{address}/mcp\"\n{more}"));
@@ -26,7 +25,7 @@ fn allowed(address: &str) -> String {
     format!("[egress]\nallow = [\"{address}\"]\n")
 }
 
-/// A server made with the Python SDK of a generation adds two numbers.
+/// A server built with the Python SDK of one generation adds two numbers.
 fn adds(set: &str) {
     let Some(folder) = clients(set) else { return };
     let script = root().join("tests/clients").join(set).join("server.py");

@@ -1,4 +1,4 @@
-//! The program is the worker of its own sandbox, and says whether that works.
+//! The program is the worker of its own sandbox, and `doctor` reports whether that works.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The routes of the formats' own systems, called as their clients call them.
+//! The routes of the original systems, called as by their own clients.
 
 mod support;
 

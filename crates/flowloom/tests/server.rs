@@ -1,4 +1,4 @@
-//! The server as its callers see it.
+//! The HTTP API of the server.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::{Place, Server, exit, signal, stderr};
 
 const ECHO: &str = "default_model = \"scripted:echo\"\n";
 
-/// One step that asks the model.
+/// A step list with one step that calls the model.
 fn steps(id: &str) -> Value {
     json!({"id": id, "name": id, "description": "d", "steps": [
         {"name": "s", "functionId": "agent::chat", "mode": "sequential", "errorMode": "fail", "promptTemplate": "Say {{input}}"},
@@ -44,7 +44,7 @@ fn definitions_are_listed_and_run() {
     assert!(reply.head.contains(&format!("location: /api/v1/runs/{}", text(&run, "run_id"))), "{reply:?}");
     let seen = server.get(&format!("/api/v1/runs/{}", text(&run, "run_id"))).json();
     assert_eq!(seen, run);
-    // The command line sees the same run in the same database.
+    // The command line reads the same run from the same database.
     let (_, runs) = place.json(&["runs"]);
     assert_eq!(runs[0]["run_id"], run["run_id"]);
 
@@ -170,7 +170,7 @@ fn keys_say_who_may_do_what() {
     assert_eq!((too_small.status, too_small.code()), (403, "FL1503".to_owned()));
     assert_eq!(call(&eve, "GET", &format!("/api/v1/runs/{run}"), &Value::Null).status, 200);
 
-    // What is another's looks like what is not there.
+    // Another user's run looks like a missing one.
     let nobody = "01a1fe67-b4e7-7263-b0a5-000000000000";
     for (method, tail, body) in [
         ("GET", "", Value::Null),
@@ -191,7 +191,7 @@ fn keys_say_who_may_do_what() {
     assert_eq!(impostor.status, 404);
 
     let (_, keys) = place.json(&["keys", "list"]);
-    assert!(!keys.to_string().contains(&ann), "a list shows no key");
+    assert!(!keys.to_string().contains(&ann), "the list contains no secret");
     let id =
         keys.as_array().expect("a list").iter().find(|key| key["user"] == "bob").map(|key| text(key, "id").to_owned());
     assert_eq!(exit(&place.run(&["keys", "revoke", &id.expect("bob's")])), 0);
@@ -217,7 +217,7 @@ fn a_run_that_waits_is_answered() {
     assert_eq!((ended.status, text(&ended.json(), "status")), (200, "cancelled"), "{ended:?}");
 }
 
-/// The numbers of the events in lines of a stream, and whether it said that it is done.
+/// The sequence numbers in the lines of a stream, and whether it was completed.
 fn numbers(lines: impl Iterator<Item = String>) -> (Vec<u64>, bool) {
     let lines: Vec<String> = lines.collect();
     let ids = lines.iter().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
@@ -233,7 +233,7 @@ fn events_come_without_gap_across_a_crash() {
     let run = server.post("/api/v1/runs", &json!({"workflow": "flow"})).json();
     let path = format!("/api/v1/runs/{}/events", text(&run, "run_id"));
     slow.wait_for("/slow", 1);
-    // Up to the event under way, as a client that then loses its connection.
+    // Reads up to the pending request, like a client that then loses its connection.
     let mut first = Vec::new();
     for line in server.stream(&path, &[]) {
         first.extend(line.strip_prefix("id: ").and_then(|id| id.parse::<u64>().ok()));
@@ -257,7 +257,7 @@ fn events_come_without_gap_across_a_crash() {
     assert_eq!(tail, rest);
     let run = server.get(path.trim_end_matches("/events")).json();
     assert_eq!(text(&run, "status"), "succeeded", "{run}");
-    assert_eq!(slow.counted("/first"), 1, "what was finished is not done again");
+    assert_eq!(slow.counted("/first"), 1, "finished steps are not repeated");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn looking_at_a_run_under_way_takes_nothing_from_it() {
     slow.wait_for("/slow", 1);
     let path = format!("/api/v1/runs/{}", text(&run, "run_id"));
     assert_eq!(server.get(&path).json()["status"], "running");
-    // It is still owned, and hears what another process asks.
+    // The run still has its worker, which receives signals of other processes.
     assert_eq!(server.get("/api/v1/runs").json()["items"][0]["is_driven"], true);
     let cancelled = place.run(&["cancel", text(&run, "run_id")]);
     assert_eq!(exit(&cancelled), 0, "{}", stderr(&cancelled));

@@ -1,4 +1,4 @@
-//! Several processes on one database: what one leaves behind another finishes, and nobody writes what is not theirs.
+//! Several processes on one database: one finishes the runs of another, and none writes events without the lease.
 
 mod support;
 
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use support::http::Serving;
 use support::{Place, Server, exit, signal, stderr, two_calls};
 
-/// Servers that look often.
+/// A server with a short recovery interval.
 const SOON: &str = "default_model = \"scripted:echo\"\ntake_up_ms = 50\n";
 
-/// A lease that ends while the test waits, and that a server keeps on a busy machine; and one that does not end.
+/// A lease that expires during the test but can be renewed on a busy machine, and one that does not expire.
 const SHORT: u64 = 2_000;
 const LONG: u64 = 600_000;
 
-/// Two places that share a Postgres; `None` where there is none.
+/// Two workspaces that share a Postgres database; `None` if none is available.
 fn sharing(world: &Server, lease_ms: u64) -> Option<(Place, Place)> {
     let database = test_postgres::Database::create()?;
     let config = format!("database = \"{}\"\nlease_ms = {lease_ms}\n{SOON}{}", database.url, world.allowed());
@@ -31,12 +31,12 @@ fn start(server: &Serving) -> String {
     started.json()["run_id"].as_str().expect("an id").to_owned()
 }
 
-/// The run as a server shows it when it has ended.
+/// Waits for the end of a run and returns it.
 fn ended(server: &Serving, run: &str) -> Value {
     server.post(&format!("/api/v1/runs/{run}/resume?wait=60"), &json!({})).json()
 }
 
-/// The events of a run that has ended: numbered without a gap or a duplicate.
+/// The events of a finished run, without gaps and duplicates.
 fn events(server: &Serving, run: &str) -> Vec<Value> {
     let lines = server.stream(&format!("/api/v1/runs/{run}/events"), &[]);
     let data = lines.filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
@@ -67,7 +67,7 @@ fn a_killed_servers_runs_are_finished_by_another() {
         let events = events(&second, run);
         assert_eq!((count(&events, "run_started"), count(&events, "run_finished")), (2, 1), "{events:#?}");
     }
-    assert_eq!(world.counted("/first"), 3, "no step that was finished is done again");
+    assert_eq!(world.counted("/first"), 3, "finished steps are not repeated");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_paused_server_that_wakes_late_writes_nothing() {
     world.wait_for("/slow", 1);
     signal(&first.child, "-STOP");
     world.wait_for("/slow", 2);
-    // Both have their answer now; the first reads it when it wakes.
+    // Both servers have the response now; the first reads it when it is resumed.
     world.release();
     let shown = ended(&second, &run);
     assert_eq!(shown["status"], "succeeded", "{shown}");
@@ -140,7 +140,7 @@ fn a_server_takes_up_the_run_of_a_killed_command() {
 #[test]
 fn a_run_that_kills_every_server_is_left_alone() {
     let world = Server::start();
-    // One server at a time, so none can lose what it drives to another.
+    // One server at a time, so that none loses its lease to another.
     let Some((one, two)) = sharing(&world, 500) else { return };
     let mut server = Serving::start(&one, &[]);
     let run = start(&server);
@@ -160,7 +160,7 @@ fn a_run_that_kills_every_server_is_left_alone() {
     assert_eq!(list["items"][0]["run_id"], run.as_str(), "{list}");
     assert!(server.get("/metrics").body.contains("flowloom_runs{status=\"quarantined\"} 1"));
     assert_eq!(world.counted("/slow"), 4);
-    // A person may try once more.
+    // A person may resume it once more.
     world.release();
     assert_eq!(ended(&server, &run)["status"], "succeeded");
 }

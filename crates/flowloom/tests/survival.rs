@@ -1,4 +1,4 @@
-//! Kill the program, interrupt it, run it twice at once, and edit its files: nothing is lost and nothing is done twice.
+//! Killing and interrupting the program, running it twice, and editing its files: nothing is lost or repeated.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::{Place, Server, exit, signal, stderr, two_calls};
 
 const ECHO: &str = "default_model = \"scripted:echo\"\n";
 
-/// Starts a run that hangs at `/slow`, and kills the program there.
+/// Starts a run that waits at `/slow`, and kills the program there.
 fn killed_at_slow(method: &str) -> (Place, Server) {
     let server = Server::start();
     let place = Place::new(&format!("{ECHO}{}", server.allowed()));
@@ -24,7 +24,7 @@ fn killed_at_slow(method: &str) -> (Place, Server) {
 #[test]
 fn a_killed_run_goes_on_without_repeating_what_was_finished() {
     let (place, server) = killed_at_slow("GET");
-    // What the run was started from may change or go: it follows its own bundle.
+    // The definition may change or disappear; the run uses its bundle.
     place.write("flow.json", "{}");
     let (code, result) = place.json(&["resume", "last"]);
     assert_eq!(code, 0, "{result}");
@@ -32,7 +32,7 @@ fn a_killed_run_goes_on_without_repeating_what_was_finished() {
     assert_eq!((server.counted("/first"), server.counted("/slow")), (1, 2));
     let (code, again) = place.json(&["resume", "last"]);
     assert_eq!((code, &again["output"]), (0, &result["output"]));
-    assert_eq!(server.counted("/slow"), 2, "a run that has ended does nothing");
+    assert_eq!(server.counted("/slow"), 2, "a finished run performs no effects");
     assert_eq!(exit(&place.run(&["replay", "last"])), 0);
 }
 
@@ -127,7 +127,7 @@ fn a_database_that_cannot_grow_loses_nothing() {
         .replace("\"a\", \"value\": \"1\"", &format!("\"a\", \"value\": \"{long}\""));
     place.write("flow.json", &flow);
     let program = env!("CARGO_BIN_EXE_flowloom");
-    // Files of at most 200 kB: the schema fits, the bundle does not.
+    // Limits files to 200 kB: the schema fits, the bundle does not.
     let limited = format!("trap '' XFSZ; ulimit -f 200; exec '{program}' run flow.json --json");
     let mut shell = std::process::Command::new("bash");
     let output = shell
@@ -138,6 +138,6 @@ fn a_database_that_cannot_grow_loses_nothing() {
         .expect("bash runs");
     assert_eq!(exit(&output), 1, "{}", stderr(&output));
     assert!(stderr(&output).contains("FL130"), "{}", stderr(&output));
-    assert_eq!(server.counted("/other"), 0, "no effect without a record of it");
+    assert_eq!(server.counted("/other"), 0, "no effect without a journal entry");
     assert_eq!(exit(&place.run(&["run", "flow.json"])), 0, "it works again with space");
 }

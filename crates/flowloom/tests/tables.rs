@@ -1,4 +1,5 @@
-//! A graph whose tables are CSV: a folder or its file on the command line, problems by row, pinned with the run.
+//! Graphs as CSV tables: a folder or its workflow file on the command line, diagnostics by row, and pinning with the
+//! run.
 
 mod support;
 
@@ -23,7 +24,7 @@ fn agents(nodes: &str) -> String {
     nodes.replace("\\N,AGENT", "a,AGENT").replace("w,,AGENT", "w,a,AGENT").replace("other,,", "other,a,")
 }
 
-/// Problems as `[file, line, code]`.
+/// The diagnostics as file, line and code.
 fn problems(place: &Place) -> Vec<(String, u64, String)> {
     let output = place.run(&["check", "desk", "--json"]);
     let list: Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -1,4 +1,4 @@
-//! What a server tells those who operate it: traces, logs and figures.
+//! Observability of a server: traces, logs and metrics.
 
 mod support;
 
@@ -25,13 +25,13 @@ fn an_ended_run_is_a_trace_at_the_collector() {
     ] {
         assert!(body.contains(told), "{told} is not in {body}");
     }
-    assert!(!body.contains("wish"), "prompts are not sent");
+    assert!(!body.contains("wish"), "prompts are not exported");
     assert!(collector.head("/v1/traces").contains("application/x-protobuf"), "{}", collector.head("/v1/traces"));
 }
 
 #[test]
 fn logs_are_lines_of_json() {
-    // Without a model for vectors, the registry would have something to tell, too, at any time.
+    // Without this setting, the registry could log a warning at any time.
     let place = Place::hello("[embeddings]\nmodel = \"none\"\n");
     let arguments = ["serve", ".", "--bind", "127.0.0.1:0", "--log", "json"];
     let mut child = place.command(&arguments).stderr(Stdio::piped()).spawn().expect("it starts");

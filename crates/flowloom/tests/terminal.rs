@@ -1,4 +1,4 @@
-//! What the commands print where nobody watches a terminal: plain lines, one snapshot for each sight.
+//! The output of the commands without a terminal, one snapshot each.
 
 mod support;
 
@@ -29,7 +29,7 @@ const SCRIPT: &str = r#"{"match": [
   {"contains": "poem", "answer": "The tide goes out,\nthe tide comes in."}
 ]}"#;
 
-/// A place with definitions and a model that answers from a script.
+/// A workspace with definitions and a scripted model.
 fn place() -> Place {
     let place = Place::new("default_model = \"scripted:script.json\"\n");
     place.write("script.json", SCRIPT);
@@ -39,7 +39,7 @@ fn place() -> Place {
     place
 }
 
-/// Runs one command; what it printed with times, durations, ids and folders taken out.
+/// Runs one command and compares its output with a snapshot, with times, ids and folders replaced.
 fn see(name: &str, place: &Place, arguments: &[&str]) {
     let output = place.run(arguments);
     let said = format!(
@@ -55,7 +55,7 @@ fn see(name: &str, place: &Place, arguments: &[&str]) {
     settings.set_omit_expression(true);
     let folder = place.path("");
     let folder = folder.to_str().expect("UTF-8").trim_end_matches('/');
-    // How the sandbox is set up is the machine's business.
+    // The details of the sandbox depend on the machine.
     settings.add_filter(r"((?:javascript|python) sandbox +works: ).*", "${1}[HOW]");
     settings.add_filter(folder, "[folder]");
     settings.add_filter(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "[run]");
@@ -75,7 +75,7 @@ fn a_flow_runs_and_is_looked_at() {
 #[test]
 fn a_step_list_runs_and_is_looked_at() {
     let place = place();
-    // Branches end in the order in which the model answers; a script answers in the order of the steps.
+    // Branches end in the order of the model's answers; scripted answers come in the order of the steps.
     see("run-steps", &place, &["run", "review.json", "-i", "text=My lamp is broken."]);
     see("show-steps", &place, &["show", "last"]);
     see("runs", &place, &["runs"]);

@@ -1,4 +1,4 @@
-//! Conversations over HTTP: one turn at a time, whoever takes it, and each thing said once.
+//! Conversations over HTTP: one turn at a time across processes, and no duplicate messages.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::http::Serving;
 use support::model::Model;
 use support::{Place, exit, stderr};
 
-/// A graph of one agent.
+/// A graph with one agent.
 fn graph() -> Value {
     json!({"id": "g", "name": "g", "entrypointNodeId": "n", "edges": [],
         "nodes": [{"id": "n", "workflowId": "g", "nodeType": "AGENT", "nodeName": "Ann", "agentId": "ann"}]})
@@ -75,10 +75,10 @@ fn a_stream_ends_when_its_key_is_revoked() {
     let begun = server.call("POST", "/api/v1/runs", &[&key, "Content-Type: application/json"], &body);
     let run = begun.json()["run_id"].as_str().expect("an id").to_owned();
     let mut events = server.stream(&format!("/api/v1/runs/{run}/events"), &[&key]);
-    assert!(events.any(|line| line == "event: step_started"), "it is open");
+    assert!(events.any(|line| line == "event: step_started"), "the stream is open");
 
     let id = place.json(&["keys", "list"]).1[0]["id"].as_str().expect("an id").to_owned();
     assert_eq!(exit(&place.run(&["keys", "revoke", &id])), 0);
     let rest: Vec<String> = events.collect();
-    assert!(!rest.iter().any(|line| line == "event: done"), "the run goes on: {rest:?}");
+    assert!(!rest.iter().any(|line| line == "event: done"), "the run continues: {rest:?}");
 }

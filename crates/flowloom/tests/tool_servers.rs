@@ -1,4 +1,4 @@
-//! MCP servers with the real program: tools of a graph, of steps and of Markdown; approval, pinning, `check` and `doctor`.
+//! MCP servers with the real program: tools of graphs, steps and Markdown; approval, pinning, `check` and `doctor`.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use support::{Place, exit, stderr};
 
-/// A place whose server `calc` notes its calls in `calls.log`.
+/// A workspace whose server `calc` logs its calls in `calls.log`.
 fn place(more: &str) -> Place {
     let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/src/tests/data/mcp_server.py");
     Place::new(&format!("[mcp.calc]\ncommand = \"python3\"\nargs = [{:?}, \"calls.log\"]\n{more}", server.display()))
@@ -17,7 +17,7 @@ fn calls(place: &Place) -> String {
     std::fs::read_to_string(place.path("calls.log")).unwrap_or_default()
 }
 
-/// A graph with one agent that has these tools, and their executor.
+/// A graph with one agent that has these tools, and a tool executor.
 fn graph(tools: Value) -> String {
     let node = |id: &str, kind: &str| json!({"id": id, "nodeName": id, "nodeType": kind, "agentId": id});
     json!({
@@ -53,10 +53,10 @@ fn an_agent_calls_a_tool_of_a_server_and_replay_calls_nothing() {
     assert_eq!((code, told["output"].as_str()), (0, Some("Five.")), "{told}");
     let said = contents(&told);
     assert_eq!(said[2], "5");
-    assert_eq!(said[4], "Error: The argument b is missing.\n Please fix your mistakes.", "the server's schema counts");
+    assert_eq!(said[4], "Error: The argument b is missing.\n Please fix your mistakes.", "the server's schema applies");
     assert_eq!(said[6], "Error: calc::fail: the shelf is empty\n Please fix your mistakes.");
     assert_eq!(calls(&place), "add\nfail\n");
-    // What the server offered is pinned with the run: it may be gone now.
+    // The server's tool list is pinned with the run, so the server may be gone now.
     place.write("flowloom.toml", "[mcp.calc]\ncommand = \"gone\"\n");
     let replayed = place.run(&["replay", "last"]);
     assert_eq!(exit(&replayed), 0, "{}", stderr(&replayed));
@@ -70,7 +70,7 @@ fn a_person_agrees_to_calls_first() {
     let first = model(&place, json!([asks("calc_add", json!({"a": 2, "b": 3}))]));
     let (code, told) = place.json(&["run", "graph.json", "--model", &first, "-i", "message=2 and 3?"]);
     assert_eq!((code, calls(&place).as_str()), (4, ""), "{told}");
-    // A list of answers starts again with the program.
+    // A scripted list of answers starts from the beginning in each process.
     model(&place, json!(["Five."]));
     let (code, told) = place.json(&["answer", "last", "true"]);
     assert_eq!((code, contents(&told)[2], calls(&place).as_str()), (0, "5", "add\n"), "{told}");

@@ -1,4 +1,4 @@
-//! A pipeline that was made, as files: `pipeline.json` and `blocks/*.json`, in a folder that `flowloom run` takes.
+//! Writes a new pipeline as files: `pipeline.json` and `blocks/*.json`, in a folder that `flowloom run` accepts.
 
 use std::path::{Path, PathBuf};
 
@@ -12,23 +12,23 @@ use flowloom_formats::pipeline::{BLOCKS, FILE, built_in};
 use crate::failure::Failure;
 use crate::report::{self, clip};
 
-/// Columns of a value that is shown.
+/// Maximum displayed width of an output value, in columns.
 const VALUE: usize = 100;
-/// Columns of an input that is shown.
+/// Maximum displayed width of an input value, in columns.
 const INPUT: usize = 48;
 
-/// A folder for one pipeline, which is empty until it is written.
+/// The output folder of one pipeline, empty until the pipeline is written.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder that somebody wants, if it is new or empty and can be made: that is known before anything is paid for. It
-    /// is made when there is something to write.
+    /// Checks that the requested folder is new or empty and can be created. This happens before any model call is paid
+    /// for; the folder itself is created when there is something to write.
     pub(crate) fn prepare(path: &Path) -> Result<Folder, Failure> {
         let folder = Folder(path.to_owned());
         let has_content = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
         if has_content || path.is_file() {
             return Err(Failure::usage(format!(
-                "{} is there already; --out takes a new or empty folder",
+                "{} already exists; --out expects a new or empty folder",
                 path.display()
             )));
         }
@@ -39,7 +39,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// A folder here that is called like the pipeline, which is not there yet.
+    /// A folder in the working directory, named after the pipeline, that does not exist yet.
     pub(crate) fn free(made: &Value) -> Folder {
         let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
         let id = text(pipeline, "id");
@@ -51,7 +51,7 @@ impl Folder {
         &self.0
     }
 
-    /// Writes the pipeline and those of its blocks that are not built in; the names of the files.
+    /// Writes the pipeline and those of its blocks that are not built in. Returns the file names.
     pub(crate) fn write(&self, made: &Value) -> Result<Vec<String>, Failure> {
         let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
         let mut files = vec![(FILE.to_owned(), pipeline)];
@@ -71,7 +71,7 @@ impl Folder {
         Ok(files.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Writes it in another format, too, or says what has no place there.
+    /// Also writes the pipeline in another format. Returns what that format cannot express; empty on success.
     pub(crate) fn write_as(
         &self,
         format: Format,
@@ -101,12 +101,12 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("{} cannot be written: {error}", path.display()))
 }
 
-/// Shows what was made: the nodes and what each is given, what it gave when it was tried, and where the files are.
+/// Prints the new pipeline: its nodes with their inputs, the results of the dry run, and the location of the files.
 pub(crate) fn tell(made: &Value, folder: &Folder, written: &[String]) {
     let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
     println!("{}", text(pipeline, "name"));
     nodes(pipeline).for_each(|node| println!("  {}", drawn(node)));
-    println!("\nTried, without touching anything:");
+    println!("\nDry run, without side effects:");
     made.get("tried").into_iter().flat_map(nodes).for_each(|node| println!("  {}", line(node)));
     println!("\nWritten to {}: {}", folder.path().display(), written.join(", "));
     println!("Run it: flowloom run {}", folder.path().display());
@@ -116,7 +116,7 @@ fn nodes(of: &Value) -> impl Iterator<Item = &Value> {
     of.get("nodes").and_then(Value::as_list).unwrap_or_default().iter()
 }
 
-/// A node with what goes into it.
+/// Renders a node with its inputs.
 fn drawn(node: &Value) -> String {
     let inputs = node.get("inputs").and_then(Value::as_map);
     let inputs =
@@ -126,7 +126,7 @@ fn drawn(node: &Value) -> String {
     line.trim_end().to_owned()
 }
 
-/// What a node gave when it was tried.
+/// Renders the result of a node in the dry run.
 fn line(node: &Value) -> String {
     let sign = if text(node, "status") == "completed" { "✓" } else { "✗" };
     let gave = match (node.get("output"), node.get("error")) {
@@ -134,7 +134,7 @@ fn line(node: &Value) -> String {
         (Some(output), None) => render::json(output),
         (None, None) => text(node, "status").to_owned(),
     };
-    let played = if node.get("played").is_some() { "  (played)" } else { "" };
+    let played = if node.get("played").is_some() { "  (mocked)" } else { "" };
     format!("{sign} {:<4} {:<24} {}{played}", text(node, "node_id"), text(node, "block_id"), clip(&gave, VALUE))
 }
 

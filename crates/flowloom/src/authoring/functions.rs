@@ -1,5 +1,5 @@
-//! The functions that make pipelines of wishes: `author::clarify`, one for each stage, and what the stages have done as
-//! steps of their own.
+//! Functions of the authoring pipeline: `author::clarify`, one function per stage, and the operations that stages
+//! perform as child steps.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use super::trials::{Attempt, Rehearse};
 use super::world::Recorded;
 use super::{Author, kept};
 
-/// Finds blocks; a step below `author::search`.
+/// Finds blocks; called as a child step of `author::search`.
 pub(super) const FIND: &str = "author::find";
-/// Tries a block; a step below `author::create`.
+/// Runs a trial of a block; called as a child step of `author::create`.
 pub(super) const ATTEMPT: &str = "author::attempt";
-/// Rehearses a pipeline; a step below `author::wire`.
+/// Executes a dry run of a pipeline; called as a child step of `author::wire`.
 pub(super) const REHEARSE: &str = "author::rehearse";
 
-/// What is asked where a model wants to ask and does not say what.
+/// The question asked if the model wants clarification but does not name a question.
 const ANYTHING: &str = "What should it work on, and what should come out in the end?";
 
-/// What a function does.
+/// The operation that an authoring function performs.
 #[derive(Clone, Copy)]
 enum Operation {
     Clarify,
@@ -45,7 +45,7 @@ struct AuthorFunction {
     operation: Operation,
 }
 
-/// All of them, by id.
+/// All authoring functions, by id.
 pub(crate) fn functions(author: Author) -> Vec<(&'static str, FunctionConfig)> {
     let author = Arc::new(author);
     let all = [
@@ -64,7 +64,7 @@ pub(crate) fn functions(author: Author) -> Vec<(&'static str, FunctionConfig)> {
 }
 
 impl NativeFunction for AuthorFunction {
-    /// What was done is recorded below; what is kept is the same when it is kept again.
+    /// Child steps are recorded individually, and storing the same pipeline twice has no further effect.
     fn class(&self) -> EffectClass {
         EffectClass::AtLeastOnce
     }
@@ -93,7 +93,7 @@ impl NativeFunction for AuthorFunction {
     }
 }
 
-/// What a person said, and how it is looked at.
+/// The input of `author::clarify`: the conversation and the authoring options.
 #[derive(Deserialize)]
 struct Wish {
     #[serde(flatten)]
@@ -110,7 +110,7 @@ async fn clarified(author: &Author, payload: &Payload, below: &dyn Substeps) -> 
     value_of(&Clarified { question, ..clarified })
 }
 
-/// One stage. Blocks that passed their trials are kept, whatever becomes of the others.
+/// Runs one stage. Blocks that passed their trials are stored even if the stage fails.
 async fn advanced(
     author: &Author,
     stage: Stage,

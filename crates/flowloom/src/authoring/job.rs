@@ -1,4 +1,4 @@
-//! What one stage hands to the next.
+//! State passed from one stage to the next.
 
 use flowloom_author::Draft;
 use flowloom_core::args::Payload;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Settings;
 use crate::config::Config;
 
-/// A draft, and how it is made.
+/// A draft and the options it is created with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Job {
@@ -20,25 +20,25 @@ pub(crate) struct Job {
     pub(crate) how: How,
 }
 
-/// How a pipeline is made. It is part of the run's input, so that a run that goes on later goes on in the same way.
+/// Options of an authoring run. They are part of the run's input, so a resumed run uses the same options.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct How {
-    /// The model that thinks; the run's default if none is named.
+    /// The model used for planning; the run's default if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
-    /// The model that blocks ask while they are tried; the run's default if none is named.
+    /// The model that blocks call during trials; the run's default if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) block_model: Option<String>,
-    /// Whether the pipeline and the blocks that were written are kept in the store.
+    /// Whether the pipeline and the new blocks are saved in the store.
     pub(crate) keep: bool,
-    /// Ids that the pipeline cannot have.
+    /// Ids that the pipeline may not use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) taken: Vec<String>,
 }
 
 impl How {
-    /// As it is configured; nothing is kept.
+    /// Options from `[author]` of the configuration; nothing is stored.
     pub(crate) fn of(config: &Config) -> How {
         let Settings { model, block_model, .. } = config.author.clone();
         How { model, block_model, ..How::default() }
@@ -46,21 +46,21 @@ impl How {
 }
 
 impl Job {
-    /// A job of which nothing is done.
+    /// A job with no completed stage.
     pub(crate) fn new(intent: &str, user: &str, how: How) -> Job {
         Job { draft: Draft::new(intent, user), how }
     }
 
-    /// The job that a function is called with: the caller's input, which may also be no more than the wish.
+    /// Parses the argument of an authoring function: a whole job, or only the goal as a string.
     pub(super) fn of(payload: &Payload) -> Result<Job, StepError> {
         match given(payload) {
             Value::String(intent) => Ok(Job::new(&intent, "", How::default())),
-            input => read(&input, "{\"draft\": {\"intent\": \"…\"}}, or the wish as a text"),
+            input => read(&input, "{\"draft\": {\"intent\": \"…\"}}, or the goal as a string"),
         }
     }
 }
 
-/// What a function is called with: the input of its step.
+/// The argument of a function call: the input of its step.
 pub(super) fn given(payload: &Payload) -> Value {
     match payload.prompt {
         Some(_) => payload.get("input").unwrap_or_default(),
@@ -68,13 +68,13 @@ pub(super) fn given(payload: &Payload) -> Value {
     }
 }
 
-/// Reads a value of this shape; `expected` says what it should have been.
+/// Deserialises a value. Fails with `InputInvalid`; `expected` describes the required shape for the message.
 pub(crate) fn read<T: DeserializeOwned>(value: &Value, expected: &str) -> Result<T, StepError> {
     serde_json::from_str(&write(value))
         .map_err(|error| StepError::new(Code::InputInvalid, format!("this is not {expected}: {error}")))
 }
 
-/// The same as a value.
+/// Serialises into a value.
 pub(crate) fn value_of(thing: &impl Serialize) -> Result<Value, StepError> {
     let failed = |why: String| StepError::new(Code::FunctionFailed, why);
     let text = serde_json::to_string(thing).map_err(|error| failed(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What is kept of an authoring: the blocks that were written, and the pipeline.
+//! Stores the results of an authoring run: the new blocks and the pipeline.
 
 use flowloom_author::Draft;
 use flowloom_author::create::{Made, numbered};
@@ -16,7 +16,7 @@ use super::job::{Job, value_of};
 use super::world::Recorded;
 use crate::definitions::{self, Content};
 
-/// Keeps the blocks that passed their trials, for the run's owner. Kept again after a crash, they are what they were.
+/// Stores the blocks that passed their trials for the run's user. Storing them again after a crash changes nothing.
 pub(super) async fn blocks(author: &Author, draft: &Draft, context: &Context) -> Result<(), StepError> {
     let made = draft.made.iter().filter_map(Made::block);
     let changes: Vec<Change> =
@@ -28,7 +28,7 @@ pub(super) async fn blocks(author: &Author, draft: &Draft, context: &Context) ->
     Ok(())
 }
 
-/// The last step: the pipeline gets an id that nothing else has, is kept if that is wanted, and is told.
+/// Runs the last stage: assigns the pipeline a free id, stores it if requested, and emits the `complete` event.
 pub(super) async fn pipeline(
     author: &Author,
     mut job: Job,
@@ -54,7 +54,7 @@ pub(super) async fn pipeline(
     ]))
 }
 
-/// The pipeline under an id that nothing else has.
+/// The pipeline under an id that no other definition of the user has.
 fn named(author: &Author, job: &Job, context: &Context) -> Result<Value, StepError> {
     let mut pipeline = job.draft.pipeline.as_ref().and_then(Value::as_map).cloned().unwrap_or_default();
     pipeline.insert("user_intent".into(), job.draft.intent.as_str().into());
@@ -73,7 +73,7 @@ fn content(pipeline: &Value) -> Content {
     Content { format: Some(Format::Pipeline), ..Content::single(&file, render::json(pipeline)) }
 }
 
-/// Whether something else is kept under this pipeline's id.
+/// Whether another definition is stored under this pipeline's id.
 fn is_other(author: &Author, context: &Context, pipeline: &Value) -> Result<bool, StepError> {
     let found = definitions::find(&author.store, &context.owner, Kind::Workflow, id_of(pipeline))?;
     Ok(match found {
@@ -82,7 +82,7 @@ fn is_other(author: &Author, context: &Context, pipeline: &Value) -> Result<bool
     })
 }
 
-/// The blocks of a pipeline that are kept beside it.
+/// The ids of the stored blocks that a pipeline uses.
 fn uses(pipeline: &Value) -> Vec<(Kind, String)> {
     let nodes = pipeline.get("nodes").and_then(Value::as_list).unwrap_or_default();
     let mut ids: Vec<&str> = nodes.iter().filter_map(|node| node.get("block_id").and_then(Value::as_str)).collect();

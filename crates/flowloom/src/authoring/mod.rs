@@ -1,6 +1,6 @@
-//! Pipelines from plain language: the stages of `flowloom_author` as functions of a step list, so that a record, resume,
-//! budget, replay and cancel come with it. Every model call, search and trial is a step below its stage's, and what the
-//! stages tell is in the run's record (docs/author.md).
+//! Creating pipelines from plain language. The stages of `flowloom_author` run as functions of a step list, which gives
+//! them journal, resume, budget, replay and cancel. Every model call, search and trial is a child step of its stage,
+//! and the events of the stages are in the run's journal (docs/author.md).
 
 pub(crate) mod files;
 mod functions;
@@ -32,17 +32,17 @@ pub(crate) use stages::Stages;
 pub(crate) use told::Telling;
 pub(crate) use trials::rehearsed;
 
-/// The workflows that every installation has.
+/// Workflows that every installation has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BuiltIn {
-    /// Asks what is unclear in a wish.
+    /// Asks for clarification of a goal.
     Clarifier,
-    /// Makes a pipeline of a wish.
+    /// Creates a pipeline from a goal.
     Thinker,
 }
 
 impl BuiltIn {
-    /// Its id.
+    /// The workflow's id.
     pub(crate) fn id(self) -> &'static str {
         match self {
             BuiltIn::Clarifier => "clarifier",
@@ -50,7 +50,7 @@ impl BuiltIn {
         }
     }
 
-    /// Its definition.
+    /// The workflow's definition.
     pub(crate) fn content(self) -> Content {
         let text = match self {
             BuiltIn::Clarifier => include_str!("clarifier.json"),
@@ -60,18 +60,18 @@ impl BuiltIn {
     }
 }
 
-/// What the stages reach.
+/// What the authoring stages need: store, models, sandbox and block registry.
 pub(crate) struct Author {
     pub(crate) store: Arc<Store>,
     pub(crate) models: Arc<Models>,
     pub(crate) code: Arc<dyn Code>,
     pub(crate) blocks: Arc<Registry>,
-    /// Functions and the like that a pipeline's blocks may use.
+    /// Functions and other names that a pipeline's blocks may use.
     pub(crate) sources: Sources,
 }
 
 impl Author {
-    /// What tries blocks and pipelines for `owner`.
+    /// Builds the dry runner that tests blocks and pipelines for a user, given by id.
     pub(crate) fn rehearser(&self, model: Option<&str>, limits: Limits, owner: &str) -> Rehearser {
         Rehearser {
             model: self.models.clone(),

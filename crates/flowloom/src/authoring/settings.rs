@@ -1,4 +1,4 @@
-//! `[author]` of the configuration.
+//! Settings `[author]` of the configuration.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -7,20 +7,20 @@ use serde::Deserialize;
 
 use crate::inputs;
 
-/// How pipelines are made of wishes.
+/// Defaults of authoring runs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// The model that thinks; the default model if none is named.
+    /// The model used for planning; the default model if unset.
     pub(crate) model: Option<String>,
-    /// The model that blocks ask while they are tried; the default model if none is named.
+    /// The model that blocks call during trials; the default model if unset.
     pub(crate) block_model: Option<String>,
-    /// Bounds of one authoring, as `--budget` takes them.
+    /// Budget of one authoring run, in the syntax of `--budget`.
     pub(crate) budget: Option<String>,
 }
 
 impl Settings {
-    /// The same, if it can be meant.
+    /// Validates the settings. Fails with `ConfigInvalid` if the budget is malformed.
     pub(crate) fn checked(self) -> Result<Settings, StepError> {
         if let Some(budget) = &self.budget {
             let invalid = |why: String| StepError::new(Code::ConfigInvalid, format!("[author] budget: {why}"));

@@ -1,4 +1,4 @@
-//! The stages of an authoring in the terminal: a line for what each came to, and what is under way below them.
+//! Displays an authoring run in the terminal: one line per result of a stage, and a spinner for the current operation.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::happened::Happened;
 use crate::progress::Watcher;
 use crate::report::clip;
 
-/// Columns of a text that somebody else wrote.
+/// Maximum displayed width of text from models and errors, in columns.
 const WIDTH: usize = 140;
 
-/// Shows an authoring while it goes.
+/// Displays an authoring run while it is running.
 pub(crate) struct Stages {
     telling: Telling,
     bar: Option<ProgressBar>,
@@ -62,34 +62,34 @@ impl Watcher for Stages {
     }
 }
 
-/// What is worth a line of its own.
+/// The line to print for an event; `None` if it does not deserve one.
 fn line(told: &Happened) -> Option<String> {
     let data = &told.data;
     let text = |key: &str| clip(data.get(key).and_then(Value::as_str).unwrap_or_default(), WIDTH);
     Some(match &*told.name {
         "decompose_blocks" => format!("✓ decompose  needs {}", ids(data.get("blocks"), "suggested_id")),
         "search_found" if text("block_id") == text("suggested_id") => {
-            format!("✓ search     {} is there", text("block_id"))
+            format!("✓ search     {}: found", text("block_id"))
         }
-        "search_found" => format!("✓ search     {} is there: {}", text("suggested_id"), text("block_id")),
-        "search_missing" => format!("· search     {} is to be written", text("suggested_id")),
+        "search_found" => format!("✓ search     {}: matches existing block {}", text("suggested_id"), text("block_id")),
+        "search_missing" => format!("· search     {}: must be created", text("suggested_id")),
         "stage" if text("stage") == "search" && text("message").contains("only") => {
             format!("! search     {}", text("message"))
         }
-        "block_test_passed" => format!("✓ create     {} passed its trials", text("block_id")),
+        "block_test_passed" => format!("✓ create     {}: tests passed", text("block_id")),
         "block_test_failed" if data.get("retry").is_some_and(Value::is_truthy) => {
-            format!("✗ create     {} is written again: {}", text("block_id"), text("error"))
+            format!("✗ create     {}: test failed; retrying: {}", text("block_id"), text("error"))
         }
-        "block_create_failed" => format!("✗ create     {} is given up: {}", text("block_id"), text("error")),
+        "block_create_failed" => format!("✗ create     {}: failed: {}", text("block_id"), text("error")),
         "validation" if !data.get("valid").is_some_and(Value::is_truthy) => {
-            format!("✗ {:<10} goes back: {}", text("stage"), text("error"))
+            format!("✗ {:<10} validation failed; retrying: {}", text("stage"), text("error"))
         }
         "complete" => format!("✓ wire       {}", used(data)),
         _ => return None,
     })
 }
 
-/// What is under way.
+/// The label of the operation in progress.
 fn doing(told: &Happened) -> Option<String> {
     let text = |key: &str| told.data.get(key).and_then(Value::as_str).unwrap_or_default();
     match &*told.name {
@@ -105,7 +105,7 @@ fn ids(list: Option<&Value>, key: &str) -> String {
     items.iter().filter_map(|item| item.get(key)?.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// The pipeline, and what it took to make it.
+/// Summarises the pipeline and the tokens and cost of creating it.
 fn used(data: &Value) -> String {
     let pipeline = data.get("pipeline").unwrap_or(&Value::Null);
     let id = pipeline.get("id").and_then(Value::as_str).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The events of an authoring, read from its run's record: names and fields as AgentFlow's stream has them, with the time
-//! and what it cost.
+//! Converts the journal of an authoring run into AgentFlow's stream events: its names and fields, plus time and cost.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +11,17 @@ use flowloom_core::value::Value;
 use crate::happened::{Happened, fields};
 use crate::report;
 
-/// Reads a record from its beginning.
+/// Converts journal records, starting with the first, into stream events.
 #[derive(Default)]
 pub(crate) struct Telling {
-    /// What each stage used.
+    /// Usage of each stage.
     used: BTreeMap<String, Usage>,
-    /// Whether the last word was said.
+    /// Whether the final event was emitted.
     is_over: bool,
 }
 
 impl Telling {
-    /// What the next event of the record means to who follows the authoring.
+    /// Converts the next record; `None` if it has no event.
     pub(crate) fn hear(&mut self, record: &Record) -> Option<Happened> {
         match &record.event {
             Event::StepFinished { usage: Some(usage), .. } => {
@@ -38,7 +37,7 @@ impl Telling {
                 }
                 Some(Happened::new(name.clone(), record.at, data))
             }
-            // One that was cancelled, or had no budget left, has said nothing.
+            // A run that was cancelled or ran out of budget emitted no final event itself.
             Event::RunFinished { error, status, .. } if !self.is_over && *status != Status::Succeeded => {
                 let code = error.as_ref().map_or(Value::Null, |error| error.code.to_string().into());
                 let why = error.as_ref().map_or_else(|| status.name().to_owned(), |error| error.message.clone());
@@ -56,7 +55,7 @@ impl Telling {
         }
     }
 
-    /// What was used: altogether, and by each stage.
+    /// The usage in total and by stage.
     pub(crate) fn usage(&self) -> Value {
         let mut all = Usage::none();
         self.used.values().for_each(|usage| all.add(usage));
@@ -67,7 +66,7 @@ impl Telling {
     }
 }
 
-/// The stage that a path is in.
+/// The name of the stage that a path belongs to.
 fn stage_of(path: &Path) -> String {
     path.as_str().split('/').nth(1).unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What the stages have done as steps of their own: finding blocks, trying one, rehearsing a pipeline.
+//! Operations that stages perform as child steps: searching blocks, running a trial, executing a dry run.
 
 use flowloom_author::create::numbered;
 use flowloom_author::rehearse::{Given, Prompts, Rehearsal, Rehearser};
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::Author;
 use crate::memory_keys::scoped_to;
 
-/// Blocks that a search gives at most.
+/// Maximum number of blocks that a search returns.
 const CANDIDATES: usize = 5;
 
-/// A block that is to be tried, with which inputs, and the model that it may ask.
+/// A block to test, its inputs, and the model it may call.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Attempt {
     pub(super) block: Value,
@@ -25,18 +25,18 @@ pub(super) struct Attempt {
     pub(super) model: Option<String>,
 }
 
-/// A pipeline with its blocks that is to be rehearsed, and the model that Python blocks may ask.
+/// A pipeline with its blocks to execute as a dry run, and the model that Python blocks may call.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Rehearse {
     pub(super) definition: Value,
     pub(super) model: Option<String>,
 }
 
-/// What a search found.
+/// The result of a block search.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Found {
     pub(super) candidates: Vec<Candidate>,
-    /// Why words alone decided, if vectors should have.
+    /// Why the search used full text only, if vectors were expected.
     pub(super) by_words: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Author {
         Ok(Found { candidates, by_words: finding.by_words.map(|error| error.message) })
     }
 
-    /// The blocks that have the id which is suggested, or that id with a number: what is written gets another.
+    /// The blocks whose id is `id` or `id` with a number appended. A new block needs an id that none of them has.
     fn named_alike(&self, id: &str, owner: &str) -> Result<Vec<Value>, StepError> {
         let mut alike = Vec::new();
         for id in numbered(id) {
@@ -63,7 +63,7 @@ impl Author {
         Ok(alike)
     }
 
-    /// What it used is taken out of the budget of the run.
+    /// Runs a trial of a block. Its usage is charged to the budget of the run.
     pub(super) async fn attempt(&self, wish: &Attempt, context: &Context) -> Result<Trial, StepError> {
         let rehearser = self.rehearser(wish.model.as_deref(), left(context), &context.owner);
         let rehearsal = rehearser.attempt(&wish.block, &wish.inputs).await?;
@@ -71,6 +71,7 @@ impl Author {
         Ok(rehearsal.into_trial())
     }
 
+    /// Executes a dry run of a pipeline. Its usage is charged to the budget of the run.
     pub(super) async fn rehearse(&self, wish: &Rehearse, context: &Context) -> Result<Rehearsal, StepError> {
         let rehearser = self.rehearser(wish.model.as_deref(), left(context), &context.owner);
         let given = Given { prompts: Prompts::Played, ..Given::default() };
@@ -80,7 +81,7 @@ impl Author {
     }
 }
 
-/// Rehearses a definition, whose blocks have to do with no more of the memory than they would have in a run.
+/// Executes a dry run of a definition, with no more access to the memory than a real run would have.
 pub(crate) async fn rehearsed(rehearser: Rehearser, definition: &Value, given: &Given) -> Result<Rehearsal, StepError> {
     let code = scoped_to(rehearser.code, &write(definition));
     Rehearser { code, ..rehearser }.rehearse(definition, given).await

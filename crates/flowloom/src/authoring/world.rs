@@ -1,4 +1,4 @@
-//! The world of one authoring as its run has it: what is asked of it is recorded, what is told is kept.
+//! The `World` of an authoring run: every effect is a recorded child step, every event goes into the journal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -22,7 +22,7 @@ pub(super) struct Recorded<'a> {
     author: &'a Author,
     how: &'a How,
     below: &'a dyn Substeps,
-    /// Whether it was said that the search goes by words only.
+    /// Whether the warning about full-text-only search was emitted.
     has_warned: AtomicBool,
 }
 
@@ -31,17 +31,17 @@ impl<'a> Recorded<'a> {
         Recorded { author, how, below, has_warned: AtomicBool::new(false) }
     }
 
-    /// Has a function called as a step of its own.
+    /// Calls a function as a child step.
     async fn call<T: DeserializeOwned>(&self, function: &str, arguments: &impl Serialize) -> Result<T, StepError> {
         let arguments = value_of(arguments)?.as_map().cloned().unwrap_or_default();
         let request = CallRequest { function: function.into(), payload: Payload::of(arguments) };
-        read(&self.below.perform(Request::Call(request)).await?, "what was recorded")
+        read(&self.below.perform(Request::Call(request)).await?, "a recorded result")
     }
 
-    /// A search without vectors finds less, which whoever watches should know.
+    /// Warns that the search uses full text only, which finds less.
     fn warn(&self, reason: &str) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
-            let message = format!("blocks are looked for by their words only: {reason}");
+            let message = format!("block search uses full text only: {reason}");
             self.tell(Event::Stage { stage: flowloom_author::search::STAGE, status: "running", message });
         }
     }
@@ -93,7 +93,7 @@ impl World for Recorded<'_> {
 
     fn tell(&self, event: Event) {
         let mut data = event.payload().as_map().cloned().unwrap_or_default();
-        // The record has the name beside it.
+        // The record has a field for the name.
         data.shift_remove("type");
         self.below.tell(event.name(), data.into());
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a block that is to be kept: everything at once, in the words of AgentFlow's own schema of blocks.
+//! Validates a block before it is stored: reports every problem, in the words of AgentFlow's schema of blocks.
 
 use flowloom_core::value::Value;
 use flowloom_formats::pipeline::check_block;
@@ -9,16 +9,16 @@ use crate::definitions::is_id;
 const CATEGORIES: [&str; 5] = ["input", "process", "action", "memory", "trigger"];
 const EXECUTIONS: [&str; 3] = ["llm", "python", "function"];
 
-/// Everything that is wrong with a block's definition, each in a sentence; nothing if it can be kept.
+/// Every problem of a block's definition, one sentence each; empty if the block can be stored.
 pub(super) fn problems(block: &Value) -> Vec<String> {
     if block.as_map().is_none() {
         return vec![format!("a block is an object, not {}", block.kind())];
     }
-    // What it runs is checked with every pipeline that uses it.
+    // The code or prompt of the block is checked with every pipeline that uses it.
     let mut problems: Vec<String> = check_block(block).into_iter().map(|problem| problem.message).collect();
     let id = block.get("id").and_then(Value::as_str).unwrap_or_default();
     if !id.is_empty() && !is_id(id) {
-        problems.push(format!("{id:?} cannot be an id; ids have up to 256 letters, digits and -_.:"));
+        problems.push(format!("{id:?} is not a valid id; ids have up to 256 letters, digits and -_.:"));
     }
     let given = |key: &str| block.get(key).filter(|value| **value != Value::Null);
     let is_trigger = given("category").and_then(Value::as_str) == Some("trigger");
@@ -28,7 +28,7 @@ pub(super) fn problems(block: &Value) -> Vec<String> {
         }
     }
     problems.extend(one_of("category", given("category"), &CATEGORIES));
-    // A trigger runs nothing; what kind of nothing need not be said, and a kind that is none is told above.
+    // A trigger runs nothing, so its execution type is optional; an unknown text was reported above.
     let runs = given("execution_type").filter(|kind| kind.as_str().is_none());
     if runs.is_some() || given("execution_type").is_none() && !is_trigger {
         problems.extend(one_of("execution_type", runs, &EXECUTIONS));
@@ -55,7 +55,7 @@ fn one_of(key: &str, given: Option<&Value>, known: &[&str]) -> Option<String> {
     (!is_known).then(|| format!("{key:?} must be one of {}", known.join(", ")))
 }
 
-/// Inputs and outputs are objects, so their schemas are those of objects.
+/// Checks a schema of inputs or outputs. Both are objects, so the schema must describe one.
 fn schema(key: &str, given: Option<&Value>) -> Option<String> {
     let Some(schema) = given.filter(|schema| schema.as_map().is_some()) else {
         return Some(format!("{key:?} must be a JSON Schema: an object"));
@@ -63,7 +63,7 @@ fn schema(key: &str, given: Option<&Value>) -> Option<String> {
     if schema.get("type").is_some_and(|kind| kind.as_str() != Some("object")) {
         return Some(format!("{key:?} must have the type \"object\""));
     }
-    invalid(schema).map(|why| format!("{key:?} is no JSON Schema: {why}"))
+    invalid(schema).map(|why| format!("{key:?} is not a valid JSON Schema: {why}"))
 }
 
 fn examples(given: Option<&Value>) -> Vec<String> {
@@ -88,13 +88,13 @@ mod tests {
         let told = problems(&parse_value(wrong).unwrap());
         let parts = [
             "source_code",
-            "cannot be an id",
+            "is not a valid id",
             "\"name\"",
             "\"description\"",
             "\"category\"",
             "\"execution_type\"",
             "\"input_schema\" must have the type",
-            "\"output_schema\" is no JSON Schema",
+            "\"output_schema\" is not a valid JSON Schema",
             "\"use_when\"",
             "\"tags\"",
             "example 1",

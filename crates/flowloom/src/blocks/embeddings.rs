@@ -1,4 +1,4 @@
-//! Vectors for the registry: which model makes them, and what is known of its failing.
+//! Embeddings for the block registry: the configured model, and its last failure.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,29 +12,29 @@ use flowloom_models::embed::{Embed, Vector};
 use crate::app;
 use crate::config::Config;
 
-/// The name that switches vectors off.
+/// The model name that disables embeddings.
 const NONE: &str = "none";
 
-/// How long somebody who looks for a block waits for a vector, before words must do.
+/// How long a search waits for the embedding of its query before it falls back to full text.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a model that failed is not asked for the vector of a query again: each who asks would wait in vain.
+/// How long a model that failed is not called again for queries: every search would wait in vain.
 const REST: Duration = Duration::from_secs(30);
 
-/// Characters of a text that are embedded: more than any block needs, and less than the least that providers refuse.
+/// Maximum number of characters of a text that are embedded: more than a block needs, less than any provider's limit.
 const LONGEST: usize = 8000;
 
-/// What makes vectors of texts.
+/// Computes embeddings of texts.
 pub(super) struct Embeddings {
     config: Config,
     models: OnceLock<Models>,
-    /// The model, once it could be used.
+    /// The model, once it was loaded.
     embedder: Mutex<Option<Arc<dyn Embed>>>,
-    /// Why it could not be used the last time, and when that was.
+    /// The last failure of the model and its time.
     failure: Mutex<Option<(StepError, Instant)>>,
 }
 
-/// The vector of a text.
+/// An embedding and the model that computed it.
 pub(super) struct Made {
     pub(super) model: String,
     pub(super) vector: Vector,
@@ -50,14 +50,14 @@ impl Embeddings {
         }
     }
 
-    /// From where on a block is what is wanted.
+    /// The minimum similarities at which a block matches.
     pub(super) fn thresholds(&self) -> Thresholds {
         let usual = Thresholds::default();
         Thresholds { likeness: self.config.embeddings.likeness.unwrap_or(usual.likeness), ..usual }
     }
 
-    /// The model; `None` if vectors are switched off. An error says why it cannot be used, and may have gone the next
-    /// time: the file of the local one can be fetched while a server runs.
+    /// The embedding model; `None` if embeddings are disabled. Fails if the model cannot be used. A later call may
+    /// succeed: the file of the local model can be downloaded while a server runs.
     pub(super) fn embedder(&self) -> Result<Option<Arc<dyn Embed>>, StepError> {
         let named = self.config.embeddings.model.as_deref();
         if named == Some(NONE) {
@@ -71,12 +71,12 @@ impl Embeddings {
         Ok(kept.clone())
     }
 
-    /// Whether nothing is configured.
+    /// Whether no embedding model is configured.
     fn is_usual(&self) -> bool {
         self.config.embeddings.model.is_none()
     }
 
-    /// The vector of what is looked for; `None` if vectors are switched off.
+    /// The embedding of a search query; `None` if embeddings are disabled. Fails with `ModelFailed` after a time-out.
     pub(super) async fn of_query(&self, text: &str) -> Result<Option<Made>, StepError> {
         if self.is_resting()
             && let Some(failure) = self.failure()
@@ -86,7 +86,8 @@ impl Embeddings {
         let Some(embedder) = self.embedder()? else { return Ok(None) };
         let texts = [clipped(text)];
         let made = tokio::time::timeout(PATIENCE, embedder.embed(&texts)).await.unwrap_or_else(|_| {
-            let message = format!("{} gave no vector within {} seconds", embedder.model(), PATIENCE.as_secs());
+            let message =
+                format!("{} did not return an embedding within {} seconds", embedder.model(), PATIENCE.as_secs());
             Err(StepError::passing(Code::ModelFailed, message))
         });
         self.note(made.as_ref().err());
@@ -94,35 +95,35 @@ impl Embeddings {
         Ok(vector.map(|vector| Made { model: embedder.model().to_owned(), vector }))
     }
 
-    /// Whether it failed just now, and is left alone for a while.
+    /// Whether the model failed recently and is not called for now.
     pub(super) fn is_resting(&self) -> bool {
         locked(&self.failure).as_ref().is_some_and(|(_, at)| at.elapsed() < REST)
     }
 
-    /// What stood in the way the last time.
+    /// The last failure, if it was not followed by a success.
     pub(super) fn failure(&self) -> Option<StepError> {
         locked(&self.failure).as_ref().map(|(failure, _)| failure.clone())
     }
 
-    /// Notes whether vectors could be made, and says it once.
+    /// Records the outcome of an embedding call; logs only changes.
     pub(super) fn note(&self, failure: Option<&StepError>) {
         let before = match failure {
             Some(failure) => locked(&self.failure).replace((failure.clone(), Instant::now())),
             None => locked(&self.failure).take(),
         };
         match (before, failure) {
-            // Nobody asked for the model that is not there.
+            // The default model was never requested, so its absence is not worth a warning.
             (None, Some(failure)) if failure.code == Code::ModelFileMissing && self.is_usual() => {
-                tracing::debug!("blocks are found by words alone: {failure}");
+                tracing::debug!("block search uses full text only: {failure}");
             }
-            (None, Some(failure)) => tracing::warn!("blocks are found by words alone: {failure}"),
-            (Some(_), None) => tracing::info!("blocks are found by vectors again"),
+            (None, Some(failure)) => tracing::warn!("block search uses full text only: {failure}"),
+            (Some(_), None) => tracing::info!("block search uses embeddings again"),
             _ => {}
         }
     }
 }
 
-/// As much of a text as is embedded.
+/// The part of a text that is embedded.
 pub(super) fn clipped(text: &str) -> String {
     text.chars().take(LONGEST).collect()
 }

@@ -1,4 +1,4 @@
-//! Finding blocks by what they do: by words and by vectors, or by words alone where there are no vectors.
+//! Hybrid search of blocks: full text and embeddings, or full text alone where there are no embeddings.
 
 use flowloom_core::block::{Card, Fit, Thresholds, fit};
 use flowloom_core::error::StepError;
@@ -9,34 +9,34 @@ use flowloom_store::{BROUGHT, BlockQuery, DefinitionKey, FoundBlock, Kind, Store
 use super::embeddings::Made;
 use super::{Registry, built_in_block};
 
-/// How near a block without a common word must be to what a person looks for. What fits is another question: this only
-/// leaves out what has nothing to do with it.
+/// Minimum similarity of a block without a common word. It only excludes unrelated blocks; whether a block matches is
+/// decided by `Thresholds`.
 const NEAR: f32 = 0.3;
 
-/// What was found.
+/// The result of a block search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Finding {
-    /// The blocks, best first.
+    /// The matching blocks, best first.
     pub(crate) found: Vec<Found>,
-    /// Why words alone decided, if vectors should have.
+    /// Why the search used full text only, if embeddings were expected.
     pub(crate) by_words: Option<StepError>,
 }
 
-/// A block that was found.
+/// A block that matches the search.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// Its definition.
+    /// The block's definition, as stored.
     pub(crate) block: Value,
-    /// What both orders give it, by which it has its place.
+    /// The combined rank score by which results are sorted; higher is better.
     pub(crate) score: f64,
-    /// How near its text is; `None` without vectors.
+    /// The cosine similarity of the embeddings; `None` without embeddings.
     pub(crate) similarity: Option<f32>,
-    /// Whether it does what is wanted.
+    /// Whether the block does what is wanted.
     pub(crate) fit: Fit,
 }
 
 impl Registry {
-    /// The blocks of `holder`, of everyone, and built in, that come nearest to what is wanted.
+    /// Searches the user's blocks, everyone's and the built-in ones for what is wanted.
     pub(crate) async fn find(&self, holder: &str, wanted: &Card, limit: usize) -> Result<Finding, StepError> {
         self.bring().await?;
         self.embed_built_in().await;
@@ -49,7 +49,7 @@ impl Registry {
         Ok(Finding { found: found.await?, by_words })
     }
 
-    /// The blocks that somebody may mean who writes a few words.
+    /// Searches blocks by a few words that a person wrote.
     pub(crate) async fn search(&self, holder: &str, words: &str, limit: usize) -> Result<Finding, StepError> {
         let wanted = Card { description: words.to_owned(), ..Card::default() };
         self.find(holder, &wanted, limit).await
@@ -68,7 +68,7 @@ fn found(
     let near = store.find_blocks(BlockQuery { holder, words: &words, vector, limit })?;
     let mut all = Vec::new();
     for one in near.into_iter().filter(is_near) {
-        // One that was taken away since, or that another release brings, is none.
+        // The block may have been deleted since, or may belong to another release.
         let Some(block) = block(store, &one)? else { continue };
         let fit = fit(wanted, &Card::of(&block), one.similarity, thresholds);
         all.push(Found { block, score: one.score, similarity: one.similarity, fit });
@@ -92,7 +92,7 @@ fn block(store: &Store, found: &FoundBlock) -> Result<Option<Value>, StepError> 
 mod tests {
     use super::*;
 
-    /// A registry of built-in blocks with the local model; `None` where it is not cached.
+    /// A registry of built-in blocks with the local model; `None` if the model is not cached.
     #[allow(clippy::print_stderr)]
     async fn registry(folder: &std::path::Path) -> Option<Registry> {
         let registry = crate::blocks::tests::registry(folder);
@@ -101,8 +101,7 @@ mod tests {
         Some(registry)
     }
 
-    /// What a model says it needs (a name, what it does, what it takes, what it gives), and the block that is taken for it, or
-    /// none.
+    /// A wanted block (name, description, inputs, outputs) and the id of the block that matches it, or `-`.
     const WANTED: &str = "\
         web search | Search the web for recent articles on a given topic | query:string | results:array | web_search
         fetch page | Fetch a web page and extract its text content | url:string | content:string | web_scrape

@@ -1,4 +1,4 @@
-//! Keeping blocks: all that are given, or none.
+//! Stores blocks: all that are given, or none.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -11,11 +11,11 @@ use flowloom_store::{Change, Changed, DefinitionKey, Kind, NewDefinition, Origin
 use super::check::problems;
 use super::{Registry, built_in_block, id_of};
 
-/// Why blocks were not kept.
+/// Why blocks were not stored.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) error: StepError,
-    /// Everything that is wrong with them.
+    /// Every problem of the blocks, one sentence each.
     pub(crate) problems: Vec<String>,
 }
 
@@ -26,8 +26,8 @@ impl From<StepError> for Refused {
 }
 
 impl Registry {
-    /// Keeps blocks for `holder`, each in the place of the one with its id; what became of each. They can be found by
-    /// words at once, and by what they mean a little later.
+    /// Stores blocks for a user, replacing those with the same ids. Returns one outcome per block. Full-text search
+    /// finds them at once, search by embedding a little later.
     pub(crate) async fn put(&self, holder: &str, blocks: &[Value]) -> Result<Vec<Changed>, Refused> {
         let wrong = |block: &Value| {
             let problems = problems(block);
@@ -36,7 +36,7 @@ impl Registry {
         let wrong: Vec<(String, Vec<String>)> = blocks.iter().filter_map(wrong).collect();
         if !wrong.is_empty() {
             let told = wrong.iter().map(|(id, problems)| format!("the block {id:?}: {}", problems.join("; ")));
-            let message = format!("nothing was kept: {}", told.collect::<Vec<_>>().join("; "));
+            let message = format!("no block was stored: {}", told.collect::<Vec<_>>().join("; "));
             let problems = wrong.into_iter().flat_map(|(_, problems)| problems).collect();
             return Err(Refused { error: StepError::new(Code::BlockIncomplete, message), problems });
         }
@@ -51,7 +51,8 @@ impl Registry {
         Ok(changed)
     }
 
-    /// Takes a block of `holder` away; `StillUsed` while a pipeline needs it.
+    /// Deletes a block of a user. Fails with `StillUsed` while a pipeline uses it, `NotMine` if it is built in,
+    /// `NotThere` if there is none.
     pub(crate) async fn remove(&self, holder: &str, id: &str) -> Result<(), StepError> {
         let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Block, id: id.to_owned() };
         let changed = self.store.change_definitions(vec![Change::Delete(key)], SystemClock.now_ms()).await?;
@@ -60,7 +61,7 @@ impl Registry {
         }
         Err(match built_in_block(id) {
             Some(_) => {
-                let message = format!("the block {id} is built in; one of your own under its id takes its place");
+                let message = format!("the block {id} is built in; to replace it, store a block with the same id");
                 StepError::new(Code::NotMine, message)
             }
             None => StepError::new(Code::NotThere, format!("there is no block {id}")),

@@ -1,5 +1,5 @@
-//! The registry of blocks, for the server and the commands: those that the store keeps and those that are built in, and
-//! finding one by what it does. How a block runs is in `formats` and `runtime`.
+//! The block registry of the server and the commands: stored and built-in blocks, and search. How a block runs is in
+//! `formats` and `runtime`.
 
 mod check;
 mod embeddings;
@@ -30,11 +30,11 @@ pub(crate) use keep::Refused;
 pub(crate) struct Registry {
     store: Arc<Store>,
     embeddings: Embeddings,
-    /// Told when a block was kept that may have no vector yet.
+    /// Notified after blocks were stored that may lack an embedding.
     changed: Notify,
-    /// Done once the store knows what the built-in blocks are found by.
+    /// Set once the search index contains the built-in blocks.
     brought: OnceCell<()>,
-    /// Whether every block had its vector once.
+    /// Whether every block had its embedding once.
     is_embedded: AtomicBool,
 }
 
@@ -49,8 +49,8 @@ impl Registry {
         }
     }
 
-    /// Every block that `holder` has: the built-in ones, and those that are theirs or everyone's, which hide others of
-    /// their ids.
+    /// Every block of a user: stored blocks (the user's or everyone's) and the built-in ones. A stored block hides a
+    /// built-in one with the same id.
     pub(crate) fn list(&self, holder: &str) -> Result<Vec<Value>, StepError> {
         let kept = self.kept(holder)?;
         let is_hidden = |block: &&Value| kept.iter().any(|other| id_of(block) == id_of(other));
@@ -59,18 +59,18 @@ impl Registry {
         Ok(all)
     }
 
-    /// Those of them that the store keeps.
+    /// The stored blocks among them.
     pub(crate) fn kept(&self, holder: &str) -> Result<Vec<Value>, StepError> {
         let kept = definitions::list(&self.store, holder, Kind::Block)?;
         Ok(kept.iter().filter_map(|row| parse_value(&row.content).ok()).collect())
     }
 
-    /// Whether the store keeps the block called `id`.
+    /// Whether a block called `id` is stored.
     pub(crate) fn is_kept(&self, holder: &str, id: &str) -> Result<bool, StepError> {
         Ok(definitions::find(&self.store, holder, Kind::Block, id)?.is_some())
     }
 
-    /// The block called `id` that counts for `holder`.
+    /// The block called `id` that is effective for the user: stored first, then built in.
     pub(crate) fn get(&self, holder: &str, id: &str) -> Result<Option<Value>, StepError> {
         match definitions::find(&self.store, holder, Kind::Block, id)? {
             Some(row) => Ok(parse_value(&row.content).ok()),
@@ -78,17 +78,17 @@ impl Registry {
         }
     }
 
-    /// From where on a block is taken for what is wanted.
+    /// The minimum similarities at which a block matches.
     pub(crate) fn thresholds(&self) -> Thresholds {
         self.embeddings.thresholds()
     }
 
-    /// Says that blocks may have changed.
+    /// Wakes the background task that computes missing embeddings.
     pub(crate) fn changed(&self) {
         self.changed.notify_one();
     }
 
-    /// Lets the built-in blocks be found with the others.
+    /// Adds the built-in blocks to the search index once.
     async fn bring(&self) -> Result<(), StepError> {
         let bring = || {
             let blocks = built_in().iter().map(|block| (id_of(block).to_owned(), render::json(block)));
@@ -97,14 +97,14 @@ impl Registry {
         self.brought.get_or_try_init(bring).await.copied()
     }
 
-    /// Work with the database, off the threads that serve.
+    /// Runs database work on a blocking thread.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store) -> Result<T, StepError> + Send + 'static,
     ) -> Result<T, StepError> {
         let store = self.store.clone();
         let done = tokio::task::spawn_blocking(move || work(&store)).await;
-        done.map_err(|error| StepError::new(Code::StoreFailed, format!("the work was not done: {error}")))?
+        done.map_err(|error| StepError::new(Code::StoreFailed, format!("the database task failed: {error}")))?
     }
 }
 

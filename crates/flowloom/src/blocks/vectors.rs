@@ -1,6 +1,5 @@
-//! Vectors for blocks that have none yet: made in the background, a batch at a time, after the blocks are kept. Those that
-//! are built in get theirs when somebody looks for a block first: a server that only runs things needs no model for that,
-//! which takes 100 MB.
+//! Computes missing embeddings of blocks in the background, one batch at a time. Built-in blocks get theirs with the
+//! first search: a server that only runs workflows does not need the model, which takes 100 MB.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,17 +9,18 @@ use flowloom_core::error::StepError;
 use super::Registry;
 use super::embeddings::{PATIENCE, clipped};
 
-/// Texts that are embedded at once.
+/// Number of texts per embedding call.
 const BATCH: usize = 64;
 
-/// Between two looks when nothing was changed here: what failed is tried again, and another process may have left some.
+/// How long to wait between two checks without a local change: failed batches are retried, and another process may have
+/// stored blocks.
 const PAUSE: Duration = Duration::from_secs(300);
 
 impl Registry {
-    /// Makes vectors where kept blocks have none, now and whenever blocks are kept.
+    /// Computes embeddings of stored blocks that lack one, now and whenever blocks are stored.
     pub(crate) async fn keep_embedding(&self) {
         loop {
-            // What went wrong is noted, and tried again.
+            // The failure is recorded, and the next round tries again.
             if self.lacks_kept().await.unwrap_or(true) {
                 let _ = self.embed_missing().await;
             }
@@ -28,8 +28,8 @@ impl Registry {
         }
     }
 
-    /// Makes vectors for the blocks that have none. What stands in the way is noted: they are found by words until it
-    /// has gone.
+    /// Computes the embeddings of all blocks that lack one. A failure is recorded; until it is resolved, search uses
+    /// full text only.
     pub(crate) async fn embed_missing(&self) -> Result<(), StepError> {
         let done = self.embed_batches().await;
         self.embeddings.note(done.as_ref().err());
@@ -37,17 +37,18 @@ impl Registry {
         done
     }
 
-    /// Makes the vectors of the built-in blocks before the first search. If that cannot be done now, the search says so,
-    /// and the next one tries it again.
+    /// Computes the embeddings of the built-in blocks before the first search. If that fails now, the search reports it
+    /// and the next search tries again.
     pub(super) async fn embed_built_in(&self) {
         let is_done = self.is_embedded.load(Ordering::Relaxed) || self.embeddings.is_resting();
-        // Where kept blocks lack theirs, they are being made, and nobody waits for many.
+        // Where stored blocks lack embeddings, the background task computes them; a search should not wait for that
+        // many.
         if !is_done && !self.lacks_kept().await.unwrap_or(true) {
             let _ = tokio::time::timeout(PATIENCE, self.embed_missing()).await;
         }
     }
 
-    /// Whether a block that somebody has kept has no vector.
+    /// Whether a stored block lacks its embedding.
     async fn lacks_kept(&self) -> Result<bool, StepError> {
         let Some(embedder) = self.embeddings.embedder()? else { return Ok(false) };
         let model = embedder.model().to_owned();
@@ -70,7 +71,7 @@ impl Registry {
         }
     }
 
-    /// Why blocks are found by words alone at the moment, if vectors should decide, too.
+    /// Why search uses full text only at the moment, if embeddings were expected.
     pub(crate) fn embedding_failure(&self) -> Option<StepError> {
         self.embeddings.failure()
     }
@@ -88,7 +89,7 @@ mod tests {
             return;
         };
         registry.bring().await.expect("brought");
-        assert!(!registry.lacks_kept().await.expect("a store"), "nobody has kept a block");
+        assert!(!registry.lacks_kept().await.expect("a store"), "no block was stored");
         let missing = || registry.store.unembedded(embedder.model(), 1).expect("a store").len();
         assert_eq!(missing(), 1);
         let finding = registry.search("ann", "read a page of the web", 3).await.expect("a search");

@@ -1,4 +1,4 @@
-//! What can be asked of the registry of blocks.
+//! Arguments of `flowloom blocks`.
 
 use std::path::PathBuf;
 
@@ -6,37 +6,37 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BlocksCommand {
-    /// List the blocks
+    /// List blocks
     List,
-    /// Print a block's definition
+    /// Print the definition of a block
     Show {
-        /// Its id
+        /// Id of the block
         id: String,
     },
-    /// Find blocks by what they do
+    /// Search blocks by what they do
     Find {
-        /// In a few words
+        /// Description in a few words
         words: String,
-        /// Blocks at most
+        /// Maximum number of blocks to list
         #[arg(long, default_value_t = 10)]
         limit: u32,
     },
-    /// Write blocks into a folder, each as ID.json: beside a pipeline, a folder `blocks` is all it needs
+    /// Export blocks to a folder, as ID.json files (a folder `blocks` next to a pipeline is found by it)
     Export {
-        /// The folder
+        /// Output folder
         folder: PathBuf,
-        /// Which [default: all that the database keeps]
+        /// Ids of the blocks [default: all stored blocks]
         ids: Vec<String>,
     },
-    /// Keep the blocks of files or folders, all or none
+    /// Import blocks from files or folders, all or none
     Import {
-        /// JSON files with a block or a list of blocks each, or folders of them
+        /// JSON files with a block or a list of blocks, or folders of such files
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
-    /// Take a block away; refused while a pipeline needs it
+    /// Remove a stored block that no pipeline uses
     Remove {
-        /// Its id
+        /// Id of the block
         id: String,
     },
 }

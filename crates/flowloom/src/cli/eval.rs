@@ -1,4 +1,4 @@
-//! What `flowloom eval` takes.
+//! Arguments of `flowloom eval`.
 
 use std::path::PathBuf;
 
@@ -6,25 +6,25 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EvalCommand {
-    /// Have pipelines made of twenty wishes, run each, and check what comes out
+    /// Create pipelines for twenty tasks, run them, and check the results
     Author(EvalAuthorArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct EvalAuthorArgs {
-    /// The wishes to try, by their names [default: all]
-    #[arg(value_name = "WISH")]
+    /// Names of the tasks to evaluate [default: all]
+    #[arg(value_name = "TASK")]
     pub(crate) wishes: Vec<String>,
-    /// The model that thinks and that the blocks ask (p:m), or an alias (named=p:m, *=p:m)
+    /// Model for planning and for the blocks (p:m), or a model alias (name=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
-    /// Ask no model: play the conversations that are recorded for five of the wishes
+    /// Call no model: replay the recorded conversations of five tasks
     #[arg(long, conflicts_with = "model")]
     pub(crate) recorded: bool,
-    /// Bounds for each wish, and for the run of what was made of it: tokens=N,usd=N,steps=N,time=30s
+    /// Limits per task, for creating the pipeline and for running it: tokens=N,usd=N,steps=N,time=30s
     #[arg(long, value_name = "BOUNDS")]
     pub(crate) budget: Option<String>,
-    /// Keep the records of all authorings in this folder, for flowloom --data-dir DIR show
+    /// Store the journals of all runs in this folder, for `flowloom --data-dir DIR show`
     #[arg(long, value_name = "DIR")]
     pub(crate) records: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What `flowloom new` takes.
+//! Arguments of `flowloom new`.
 
 use std::path::PathBuf;
 
@@ -6,27 +6,27 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
-    /// What is wanted, in your own words; it is asked for if it is not given
+    /// Description of the pipeline in plain language [default: prompt for it]
     pub(crate) wish: Option<String>,
-    /// The folder that the pipeline is written to [default: named after the pipeline]
+    /// Output folder [default: named after the pipeline]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Ask nothing: the wish is taken as it is
+    /// Ask no questions and use the description as it is
     #[arg(long, conflicts_with = "answers")]
     pub(crate) yes: bool,
-    /// Answers to what may be asked: a JSON list of texts, or one on each line; `-` for stdin
+    /// File with answers to questions: a JSON array of strings, or one per line; `-` for stdin
     #[arg(long, value_name = "FILE")]
     pub(crate) answers: Option<PathBuf>,
-    /// Also write it in another format, where that has a place for all of it: flow, steps or markdown
+    /// Also write the pipeline in another format, if that can express it: flow, steps or markdown
     #[arg(long, value_name = "FORMAT")]
     pub(crate) into: Option<String>,
-    /// The model that thinks and that the blocks ask (p:m), or an alias (named=p:m, *=p:m)
+    /// Model for planning and for the blocks (p:m), or a model alias (name=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
-    /// Whose blocks there are
+    /// User whose blocks are available
     #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
     pub(crate) user: String,
-    /// Bounds of it all: tokens=N,usd=N,steps=N,time=30s
+    /// Limits of the whole command: tokens=N,usd=N,steps=N,time=30s
     #[arg(long, value_name = "BOUNDS")]
     pub(crate) budget: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Arguments of the commands that talk in the terminal.
+//! Arguments of `flowloom chat` and `flowloom agent`.
 
 use std::path::PathBuf;
 
@@ -6,18 +6,18 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// The graph, or an agent
+    /// File of the graph or agent
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) talk: TalkArgs,
-    /// Leave out edges that lead nowhere
+    /// Ignore dangling edges
     #[arg(long)]
     pub(crate) lenient: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// The folder of the workflows, or the file of an agent among them
+    /// Folder of the workflows, or the file of an agent in it
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
     #[command(flatten)]
@@ -26,16 +26,16 @@ pub(crate) struct AgentArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TalkArgs {
-    /// Say this, and end with the answer
+    /// Send one message, print the answer, and exit
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) message: Option<String>,
-    /// Forget what was said before
+    /// Start a new conversation
     #[arg(long)]
     pub(crate) new: bool,
-    /// The model of agents that name none (p:m), or an alias (named=p:m, *=p:m)
+    /// Model of agents that do not set one (p:m), or a model alias (name=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
-    /// Who talks
+    /// User that owns the conversation
     #[arg(long, value_name = "ID", default_value = "local")]
     pub(crate) user: String,
 }

@@ -1,4 +1,4 @@
-//! `flowloom blocks`: the registry in the terminal.
+//! `flowloom blocks`: manages the block registry from the terminal.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ fn list(global: &Global, app: &App, user: &str) -> Outcome {
     }
     for block in &blocks {
         let is_kept = app.blocks.is_kept(user, id_of(block))?;
-        println!("{}", line(block, if is_kept { "kept" } else { "built in" }));
+        println!("{}", line(block, if is_kept { "stored" } else { "built in" }));
     }
     Ok(0)
 }
@@ -51,7 +51,7 @@ fn one(app: &App, user: &str, id: &str) -> Result<Value, StepError> {
     app.blocks.get(user, id)?.ok_or_else(|| StepError::new(Code::NotThere, format!("there is no block {id}")))
 }
 
-/// Writes blocks as files that a pipeline beside them finds.
+/// Writes blocks as files, in the layout that a pipeline in the parent folder finds.
 fn export(app: &App, user: &str, folder: &Path, ids: &[String]) -> Outcome {
     let blocks = match ids {
         [] => app.blocks.kept(user)?,
@@ -67,7 +67,7 @@ fn export(app: &App, user: &str, folder: &Path, ids: &[String]) -> Outcome {
     Ok(0)
 }
 
-/// Keeps what files have.
+/// Stores the blocks of files or folders.
 async fn import(app: &App, user: &str, paths: &[PathBuf]) -> Outcome {
     let mut blocks = Vec::new();
     for path in paths {
@@ -85,7 +85,7 @@ async fn import(app: &App, user: &str, paths: &[PathBuf]) -> Outcome {
     Ok(0)
 }
 
-/// A file, or the JSON files of a folder in the order of their names.
+/// A file, or the JSON files of a folder, sorted by name.
 fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -97,13 +97,13 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Finds blocks; those that were kept by a process that made no vectors get them first.
+/// Searches blocks. Computes missing embeddings first, since blocks may have been stored by a process without a model.
 async fn find(global: &Global, app: &App, (user, words): (&str, &str), limit: usize) -> Outcome {
-    // If it fails, the search says so.
+    // If this fails, the search reports it.
     let _ = app.blocks.embed_missing().await;
     let finding = app.blocks.search(user, words, limit).await?;
     if let Some(why) = &finding.by_words {
-        eprintln!("Found by words alone: {why}");
+        eprintln!("Full-text search only: {why}");
     }
     if global.json {
         let shown = finding.found.iter().map(|found| {
@@ -118,12 +118,12 @@ async fn find(global: &Global, app: &App, (user, words): (&str, &str), limit: us
     Ok(0)
 }
 
-/// How near a block is, for people.
+/// The similarity of a match with two decimals, or `-`.
 fn nearness(found: &Found) -> String {
     found.similarity.map_or_else(|| "-".to_owned(), |similarity| format!("{similarity:.2}"))
 }
 
-/// A block on one line.
+/// Renders a block as one line.
 fn line(block: &Value, mark: &str) -> String {
     let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
     let (id, kind) = (text("id"), text("execution_type"));

@@ -1,5 +1,5 @@
-//! `chat`: a conversation with a graph in the terminal. Each turn is a run; what was said is kept, so that a later chat
-//! goes on with it.
+//! `flowloom chat` and `flowloom agent`: a conversation in the terminal. Each turn is a run. The messages are stored
+//! under the thread, so a later chat continues the conversation.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::server::catalog::Catalog;
 use crate::source::{self, Reading};
 use crate::{flows, inputs};
 
-/// What a chat needs for each of its turns.
+/// The context of every turn of a chat.
 struct Chat<'a> {
     global: &'a Global,
     app: Arc<App>,
     engine: Engine,
     plan: Arc<Plan>,
     bundle: Hash,
-    /// Under which this conversation is kept.
+    /// Memory key of the conversation.
     thread: String,
     talk: TalkArgs,
     output: OutputArgs,
@@ -48,7 +48,7 @@ pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
     eprint!("{}", source::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
     if plan.thread.is_none() {
-        let message = format!("{} is no conversation; run it with flowloom run", file.display());
+        let message = format!("{} is not a conversation; run it with flowloom run", file.display());
         return Err(Failure::usage(message));
     }
     let app = Arc::new(App::open_with(config, servers)?);
@@ -72,7 +72,7 @@ pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
     chat.talk().await
 }
 
-/// Talks with the agent of a file, or with one that has every workflow of a folder.
+/// Chats with the agent of a file, or with the default agent, which uses every workflow of a folder as a tool.
 pub(crate) async fn agent(global: &Global, arguments: AgentArgs) -> Outcome {
     let AgentArgs { path, talk } = arguments;
     if !path.is_dir() {
@@ -99,7 +99,7 @@ impl Chat<'_> {
         let mut said = kept.unwrap_or_else(|| Value::list(Vec::new()));
         let count = said.as_list().map_or(0, <[Value]>::len);
         if count > 0 {
-            eprintln!("going on with {count} messages; --new starts again");
+            eprintln!("continuing with {count} messages; start a new conversation with --new");
         }
         let mut heard = Heard::new(self.talk.message.clone());
         let (mut waiting, mut exit): (Option<RunOutcome>, u8) = (None, 0);
@@ -120,7 +120,7 @@ impl Chat<'_> {
             if let Some(told) = present(&self.plan, &outcome.state, &outcome.env).result.get("messages") {
                 said = told.clone();
             }
-            // A run that has ended kept what was said with its last event; one that waits has not ended.
+            // The final event of a finished run stores the messages; a waiting run has no final event yet.
             if outcome.state.status == Status::Waiting {
                 let write = MemoryWrite { key: self.thread.clone(), value: Some(said.clone()) };
                 self.app.store.remember(holder.clone(), vec![write]).await?;
@@ -131,11 +131,11 @@ impl Chat<'_> {
                 _ => {}
             }
         }
-        // Who talks has seen what went wrong; a script has asked one thing.
+        // In an interactive chat the user has seen errors; a script needs the exit code of its message.
         Ok(if self.talk.message.is_some() { exit } else { 0 })
     }
 
-    /// One turn of the user.
+    /// Runs one turn of the conversation.
     async fn turn(&self, said: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, Failure> {
         let inputs = Value::map([("messages", said.clone()), ("message", text.into())]);
         let run = self.engine.start(Start {
@@ -153,7 +153,7 @@ impl Chat<'_> {
         Ok(drive(self.global, &self.output, &self.engine, run, &self.plan).await)
     }
 
-    /// What a person says where the conversation waits for one.
+    /// Answers the question of a waiting run and resumes it.
     async fn answer(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, Failure> {
         let open = before.state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
         let Some((path, question)) = open else { return Ok(None) };
@@ -165,11 +165,11 @@ impl Chat<'_> {
     }
 }
 
-/// What a person says.
+/// Source of the user's messages.
 enum Heard {
-    /// One thing.
+    /// A single message.
     Once(Option<String>),
-    /// Line after line.
+    /// Lines from stdin.
     Lines { is_terminal: bool },
 }
 
@@ -180,12 +180,12 @@ impl Heard {
         }
         let is_terminal = std::io::stdin().is_terminal();
         if is_terminal {
-            eprintln!("/exit ends the chat");
+            eprintln!("type /exit to end the chat");
         }
         Heard::Lines { is_terminal }
     }
 
-    /// What is said next; `None` at the end.
+    /// The next message; `None` at the end of input.
     fn next(&mut self) -> Option<String> {
         let is_terminal = match self {
             Heard::Once(once) => return once.take(),
@@ -194,7 +194,7 @@ impl Heard {
         loop {
             if is_terminal {
                 eprint!("\n> ");
-                // A prompt that cannot be shown is no reason to stop.
+                // The chat works without a prompt, too.
                 let _ = std::io::stderr().flush();
             }
             let mut line = String::new();

@@ -1,4 +1,4 @@
-//! `flowloom check FILE…`: every problem at once, and the mending of some. Never runs anything.
+//! `flowloom check FILE…`: reports every problem and applies fixes. Never runs anything.
 
 use flowloom_core::diagnostic::apply_fixes;
 
@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::source::{self, Reading, Source};
 
-/// Rounds of mending at most.
+/// Maximum number of rounds of fixes.
 const ROUNDS: u32 = 10;
 
 pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
@@ -18,7 +18,7 @@ pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
     let mut sources: Vec<Source> = arguments.files.iter().map(load).collect();
     if arguments.fix {
         for (path, source) in arguments.files.iter().zip(&mut sources) {
-            // Mending one thing can bring another to light: a block whose type was misspelt has never been read.
+            // A fix can reveal further problems: a block whose type was misspelt was not read before.
             for _ in 0..ROUNDS {
                 if !mend(path, source)? {
                     break;
@@ -38,18 +38,18 @@ pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
     Ok(if refused { 2 } else { 0 })
 }
 
-/// Writes the mended file in the place of the old one; `false` if there was nothing to mend.
+/// Replaces the file by the fixed one. Returns `false` if there was nothing to fix.
 fn mend(path: &std::path::Path, source: &Source) -> Result<bool, Failure> {
     let Ok(text) = std::str::from_utf8(&source.bytes) else { return Ok(false) };
     let (mended, count) = apply_fixes(text, &source.compiled.diagnostics);
     if count == 0 {
         return Ok(false);
     }
-    // Beside the file and renamed over it: an interruption leaves the old file or the new one, never half of it.
+    // Written to a temporary file and renamed, so that an interruption never leaves half a file.
     let beside = path.with_extension("flowloom-fix");
     let written = std::fs::write(&beside, mended).and_then(|()| std::fs::rename(&beside, path));
     written.map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))?;
-    eprintln!("{}: {count} mended", path.display());
+    eprintln!("{}: {count} fixed", path.display());
     Ok(true)
 }
 
@@ -59,7 +59,7 @@ fn human(sources: &[Source]) {
         let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).count();
         let warnings = source.compiled.diagnostics.len() - errors;
         let verdict = match (errors, warnings) {
-            (0, 0) => "fine".to_owned(),
+            (0, 0) => "ok".to_owned(),
             _ => format!("{}, {}", counted(errors, "error"), counted(warnings, "warning")),
         };
         let format = source.compiled.format.map(|format| format!(" ({})", format.name())).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `flowloom doctor`: what is configured, where each value comes from, and what is missing.
+//! `flowloom doctor`: reports the configuration, the origin of each value, and what is missing.
 
 use flowloom_models_local::{check_processor, processor_hint};
 use flowloom_store::Store;
@@ -68,13 +68,13 @@ fn listed(items: impl IntoIterator<Item = impl ToString>) -> String {
 
 fn machine() -> Vec<Finding> {
     let processor = match check_processor() {
-        Ok(()) => fine("processor", processor_hint().unwrap_or_else(|| "fits this build".to_owned()), ""),
+        Ok(()) => fine("processor", processor_hint().unwrap_or_else(|| "supported by this build".to_owned()), ""),
         Err(problem) => Finding { is_fine: false, ..fine("processor", problem, "") },
     };
     vec![processor]
 }
 
-/// Whether untrusted code can run here, by starting some.
+/// Checks that untrusted code can run here, by starting some.
 async fn sandbox(config: &Config) -> Vec<Finding> {
     let available = app::sandbox(config).available().await;
     let row = |name: &str, result: Result<String, String>| match result {
@@ -84,7 +84,7 @@ async fn sandbox(config: &Config) -> Vec<Finding> {
     vec![row("javascript sandbox", available.script), row("python sandbox", available.python)]
 }
 
-/// Whether the MCP servers can be used, by starting them.
+/// Checks that the MCP servers can be used, by starting them.
 async fn servers(config: &Config) -> Vec<Finding> {
     let servers = match app::servers(config) {
         Ok(servers) => servers,
@@ -109,18 +109,18 @@ fn parts(config: &Config) -> Vec<Finding> {
     };
     let models = app::models(config, config.default_model.value.clone(), &config.aliases);
     let local = match models.local_models().as_slice() {
-        [] => "none; flowloom models pull fetches one".to_owned(),
+        [] => "none; download one with flowloom models pull".to_owned(),
         names => names.join(", "),
     };
     let usable: Vec<String> =
         models.providers().into_iter().filter(|provider| provider.problem.is_none()).map(|p| p.name).collect();
     let named = config.embeddings.model.as_deref();
     let embeddings = match models.embedder(named) {
-        _ if named == Some("none") => fine("embeddings", "none: blocks are found by words alone", ""),
+        _ if named == Some("none") => fine("embeddings", "none: block search uses full text only", ""),
         Ok(embedder) => fine("embeddings", embedder.model(), ""),
-        // Nobody asked for the model that is not there.
+        // The default model was never requested, so its absence is not a problem.
         Err(error) => {
-            let message = format!("none: blocks are found by words alone; {}", error.message);
+            let message = format!("none: block search uses full text only; {}", error.message);
             Finding { is_fine: named.is_none(), ..fine("embeddings", message, "") }
         }
     };
@@ -130,6 +130,6 @@ fn parts(config: &Config) -> Vec<Finding> {
         embeddings,
         fine("web search", search, ""),
         fine("local models", local, &models.local_dir().display().to_string()),
-        fine("providers", if usable.is_empty() { "none has a key".to_owned() } else { usable.join(", ") }, ""),
+        fine("providers", if usable.is_empty() { "no API key configured".to_owned() } else { usable.join(", ") }, ""),
     ]
 }

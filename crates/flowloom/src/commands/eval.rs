@@ -1,7 +1,7 @@
-//! `flowloom eval author`: what a model makes of twenty wishes.
+//! `flowloom eval author`: measures a model on twenty authoring tasks.
 //!
-//! Each wish takes the way of `flowloom new`, in a database of its own. What came of it is then run with the pages, hits and
-//! memory of its case, and nothing else of the world.
+//! Each task is processed like `flowloom new`, in a database of its own. The resulting pipeline then runs with the
+//! pages, search results and memory of its task, and without access to anything else.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use crate::authoring::{BuiltIn, How, Job, rehearsed, value_of};
 use crate::cli::{EvalAuthorArgs, Global};
 use crate::failure::{Failure, Outcome};
 
-/// Failures of the installation that the next wish would meet again.
+/// Errors of the installation, which every further task would meet, too.
 const HOPELESS: [Code; 5] =
     [Code::ModelNone, Code::ModelUnknown, Code::ModelKeyMissing, Code::ModelFileMissing, Code::NoSandbox];
 
-/// What came of a wish, and how many seconds it took.
+/// The result of a task and its duration.
 struct Timed {
     row: Row,
     seconds: f64,
@@ -42,7 +42,7 @@ pub(crate) async fn author(global: &Global, arguments: EvalAuthorArgs) -> Outcom
     config.data_dir.value.clone_from(&scratch.folder);
     config.database.value = None;
     let mut app = App::open(config)?;
-    // Blocks are found by what they mean; if that fails, words decide, and the stages say so.
+    // If this fails, search uses full text only, and the stages report that.
     let _ = app.blocks.embed_missing().await;
     let (mut rows, mut is_cut_short) = (Vec::new(), false);
     for case in &chosen {
@@ -72,23 +72,23 @@ pub(crate) async fn author(global: &Global, arguments: EvalAuthorArgs) -> Outcom
     Ok(u8::from(!rows.iter().all(|timed| timed.row.has_passed())))
 }
 
-/// The cases that are meant.
+/// The tasks selected on the command line.
 fn chosen(arguments: &EvalAuthorArgs) -> Result<Vec<Case>, Failure> {
-    let mut cases = cases().map_err(|error| Failure::usage(format!("the wishes cannot be read: {error}")))?;
+    let mut cases = cases().map_err(|error| Failure::usage(format!("cannot read the tasks: {error}")))?;
     if arguments.recorded {
         cases.retain(|case| recorded(&case.id).is_some());
     }
     for name in &arguments.wishes {
         if !cases.iter().any(|case| case.id == *name) {
             let known: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
-            return Err(Failure::usage(format!("there is no wish {name:?}; there are {}", known.join(", "))));
+            return Err(Failure::usage(format!("there is no task {name:?}; expected one of {}", known.join(", "))));
         }
     }
     cases.retain(|case| arguments.wishes.is_empty() || arguments.wishes.contains(&case.id));
     Ok(cases)
 }
 
-/// What comes of a case. An error is one that every case would meet.
+/// Evaluates one task. Fails only with errors that every task would meet.
 async fn evaluated(app: &App, case: &Case) -> Result<Row, Failure> {
     let job = value_of(&Job::new(&case.intent, SHARED, How::of(&app.config)))?;
     let (outcome, plan) = performed(app, BuiltIn::Thinker, job, (SHARED, Box::new(Unseen))).await?;
@@ -106,12 +106,12 @@ async fn evaluated(app: &App, case: &Case) -> Result<Row, Failure> {
 }
 
 fn refusal(outcome: &RunOutcome) -> Option<StepError> {
-    let cancelled = || StepError::new(Code::Cancelled, "it was not made to the end");
+    let cancelled = || StepError::new(Code::Cancelled, "the pipeline was not completed");
     let error = outcome.broken.clone().or_else(|| outcome.state.error.clone());
     error.or_else(|| (outcome.state.status != Status::Succeeded).then(cancelled))
 }
 
-/// Runs what was made.
+/// Runs the new pipeline as a dry run with the task's data.
 async fn run(app: &App, case: &Case, made: &Value) -> Result<Rehearsal, StepError> {
     let bundle = app.bundle_of(BuiltIn::Thinker)?;
     let models = Arc::new(app::models(&app.config, bundle.model.clone(), &bundle.aliases));
@@ -123,20 +123,20 @@ async fn run(app: &App, case: &Case, made: &Value) -> Result<Rehearsal, StepErro
     rehearsed(rehearser, &definition(&pipeline, blocks), &case.given()).await
 }
 
-/// A row as it comes, with what does not hold.
+/// Prints the result of a task and its failed checks.
 fn tell(timed: &Timed) {
     let Row { id, title, error, failures, .. } = &timed.row;
     let word = if timed.row.has_passed() { "passed" } else { "failed" };
     eprintln!("{word}  {id}: {title} ({:.1} s)", timed.seconds);
     match error {
         Some(error) => eprintln!("        error[{}]: {}", error.code, error.message),
-        None => failures.iter().for_each(|failure| eprintln!("        not so: {failure}")),
+        None => failures.iter().for_each(|failure| eprintln!("        check failed: {failure}")),
     }
 }
 
 fn table(rows: &[Timed]) -> String {
     let mut text =
-        format!("{:<22} {:<7} {:>6} {:>9} {:>9} {:>8}\n", "wish", "result", "checks", "tokens", "usd", "time");
+        format!("{:<22} {:<7} {:>6} {:>9} {:>9} {:>8}\n", "task", "result", "checks", "tokens", "usd", "time");
     for Timed { row, seconds } in rows {
         let word = if row.has_passed() { "passed" } else { "failed" };
         let (checks, tokens) =
@@ -147,7 +147,7 @@ fn table(rows: &[Timed]) -> String {
     let passed = rows.iter().filter(|timed| timed.row.has_passed()).count();
     let sum = |count: fn(&Row) -> usize| rows.iter().map(|timed| count(&timed.row)).sum::<usize>();
     let (held, checks) = (sum(Row::held), sum(|row| row.checks));
-    text.push_str(&format!("\n{passed} of {} wishes came true; {held} of {checks} checks hold\n", rows.len()));
+    text.push_str(&format!("\n{passed} of {} tasks passed; {held} of {checks} checks passed\n", rows.len()));
     text
 }
 
@@ -165,7 +165,7 @@ fn summary(rows: &[Timed]) -> serde_json::Value {
     json!({"passed": rows.iter().filter(|timed| timed.row.has_passed()).count(), "wishes": shown.collect::<Vec<_>>()})
 }
 
-/// A folder for the database and the scripts, which is taken away in the end if nobody named it.
+/// The folder of the database and the scripts. It is deleted at the end unless the user named it.
 struct Scratch {
     folder: PathBuf,
     is_kept: bool,
@@ -180,7 +180,7 @@ impl Scratch {
         Ok(Scratch { folder: folder.clone(), is_kept: named.is_some() })
     }
 
-    /// The model that plays a case's conversation.
+    /// Writes the recorded conversation of a task and returns the scripted model that replays it.
     fn script(&self, case: &Case) -> Result<String, Failure> {
         let file = self.folder.join(format!("{}.script.json", case.id));
         let written = std::fs::write(&file, recorded(&case.id).unwrap_or_default());
@@ -192,7 +192,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.is_kept {
-            // What is left in a folder for what is passing does no harm.
+            // A leftover temporary folder is harmless.
             let _ = std::fs::remove_dir_all(&self.folder);
         }
     }

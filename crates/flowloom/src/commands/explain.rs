@@ -1,4 +1,4 @@
-//! `explain`, `schema` and `import`: what needs no run and no database.
+//! `flowloom explain`, `schema` and `import`: commands that need neither a run nor a database.
 
 use std::path::Path;
 
@@ -36,12 +36,12 @@ pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
     Ok(0)
 }
 
-/// The page of a code.
+/// The Markdown page of a code.
 pub(crate) fn page(code: Code) -> Option<&'static str> {
     PAGES.iter().find(|(name, _)| *name == code.to_string()).map(|(_, page)| *page)
 }
 
-/// The instructions that stand before every conversation of a Markdown workflow.
+/// Prints the system prompt of Markdown workflows.
 fn prompt(global: &Global) -> u8 {
     match global.json {
         true => println!("{:#}", serde_json::json!({"prompt": markdown::SYSTEM})),
@@ -58,7 +58,7 @@ pub(crate) fn schema(name: &str) -> Outcome {
         }
         None => {
             let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
-            Err(Failure::usage(format!("there is no schema of {name:?}; there are {}", names.join(", "))))
+            Err(Failure::usage(format!("no schema for {name:?}; expected one of {}", names.join(", "))))
         }
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn import(file: &Path, out: Option<&Path>) -> Outcome {
         .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", file.display())))?;
     let Some(definition) = flow::unwrap_item(&text) else {
         let message =
-            format!("{} is no community hub item: it has no item.flow that holds a flow as JSON text", file.display());
+            format!("{} is not a community hub item: expected a flow as JSON text in item.flow", file.display());
         return Err(Failure::usage(message));
     };
     // The stored form has no line break at its end.

@@ -1,4 +1,4 @@
-//! `graph`: draws a definition.
+//! `flowloom graph`: draws a definition.
 
 use crate::cli::{Global, GraphArgs};
 use crate::config::Config;

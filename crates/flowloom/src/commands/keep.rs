@@ -1,4 +1,4 @@
-//! `prune`, `backup` and `restore`: the database over the years.
+//! `flowloom prune`, `backup` and `restore`: maintenance of the database.
 
 use std::path::Path;
 
@@ -22,12 +22,12 @@ pub(crate) async fn prune(global: &Global, older: Option<&str>, named: &[String]
         None => config.retention.old(now),
         Some(age) => {
             let age =
-                duration_ms(age).ok_or_else(|| Failure::usage(format!("{age:?} is no age; write it like 30d")))?;
+                duration_ms(age).ok_or_else(|| Failure::usage(format!("invalid age {age:?}; expected e.g. 30d")))?;
             statuses(named)?.into_iter().map(|status| Old { status, before: now.saturating_sub(age) }).collect()
         }
     };
     if old.is_empty() {
-        return Err(Failure::usage("say how old with --older, or in [retention] of flowloom.toml"));
+        return Err(Failure::usage("no age given; use --older, or [retention] in flowloom.toml"));
     }
     let app = App::open(config)?;
     let mut counts = Vec::new();
@@ -44,11 +44,11 @@ pub(crate) async fn prune(global: &Global, older: Option<&str>, named: &[String]
         println!("{count:>8} {name}");
     }
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
-    println!("{all} runs {}", if is_dry { "would be taken away (--dry-run)" } else { "taken away" });
+    println!("{all} runs {}", if is_dry { "would be deleted (--dry-run)" } else { "deleted" });
     Ok(0)
 }
 
-/// The statuses that are meant: those named, else every one with which a run ends.
+/// The statuses of `--status`, or else every final status.
 fn statuses(named: &[String]) -> Result<Vec<Status>, Failure> {
     match named {
         [] => Ok(ends().collect()),
@@ -66,7 +66,7 @@ pub(crate) fn backup(global: &Global, file: &Path) -> Outcome {
 pub(crate) fn restore(global: &Global, file: &Path, replace: bool) -> Outcome {
     let config = Config::load(global)?;
     if config.database.value.is_some() {
-        return Err(Failure::usage("the database is a Postgres; use pg_restore"));
+        return Err(Failure::usage("the configured database is Postgres; use pg_restore"));
     }
     flowloom_store::restore(&config.data_dir.value, file, replace)?;
     println!("restored into {}", config.data_dir.value.display());

@@ -1,4 +1,4 @@
-//! `flowloom keys`: who may call the server.
+//! `flowloom keys`: manages the API keys of the server.
 
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
@@ -22,7 +22,7 @@ pub(crate) async fn keys(global: &Global, command: KeysCommand) -> Outcome {
                 true => println!("{:#}", json!({"id": id, "key": secret})),
                 false => println!("{secret}"),
             }
-            eprintln!("The key {id} is shown this once. Servers that run already ask for it from their next start.");
+            eprintln!("The key {id} is shown only once. Running servers require it after a restart.");
         }
         KeysCommand::List => list(global, &app)?,
         KeysCommand::Revoke { id } => {

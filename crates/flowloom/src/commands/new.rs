@@ -1,4 +1,4 @@
-//! `flowloom new`: a pipeline from plain language, as files.
+//! `flowloom new`: creates a pipeline from plain language, as files.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
     let config = configured(global, &arguments.model, arguments.budget.as_deref())?;
     let into = source::format(arguments.into.as_deref())?;
     if let Some(format) = into.filter(|format| !flowloom_author::TARGETS.contains(format)) {
-        return Err(Failure::usage(format!("--into takes flow, steps or markdown, not {}", format.name())));
+        return Err(Failure::usage(format!("--into expects flow, steps or markdown, not {}", format.name())));
     }
     let folder = arguments.out.as_deref().map(Folder::prepare).transpose()?;
     let mut answers = Answers::of(&arguments)?;
@@ -36,10 +36,11 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
         None => answers.give("What should it do?")?,
     };
     if wish.trim().is_empty() {
-        return Err(Failure::usage("the wish says nothing".to_owned()));
+        return Err(Failure::usage("the description is empty; say what the pipeline should do".to_owned()));
     }
     let app = App::open(config)?;
-    // Those that were kept by a process that made no vectors. If it fails, words decide, and the stages say so.
+    // Blocks may have been stored by a process without a model. If this fails, search uses full text only, and the
+    // stages report that.
     let _ = app.blocks.embed_missing().await;
     let author = Author { app: &app, how: How::of(&app.config), arguments: &arguments, is_quiet: global.json };
     let intent = if arguments.yes { wish } else { author.clarified(wish, &mut answers).await? };
@@ -61,12 +62,12 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
     if !lacks.is_empty() {
         let problems = lacks.join("\n  ");
         let format = into.map_or("", Format::name);
-        return Err(Failure::usage(format!("the pipeline was written, but cannot be had as {format}:\n  {problems}")));
+        return Err(Failure::usage(format!("the pipeline was written, but {format} cannot express it:\n  {problems}")));
     }
     Ok(0)
 }
 
-/// The configuration with what the command line says of models and bounds, which goes before what is written there.
+/// The configuration, with the models and the budget of the command line taking precedence.
 pub(super) fn configured(global: &Global, models: &[String], budget: Option<&str>) -> Result<Config, Failure> {
     let mut config = Config::load(global)?;
     if !models.is_empty() {
@@ -77,14 +78,14 @@ pub(super) fn configured(global: &Global, models: &[String], budget: Option<&str
     Ok(config)
 }
 
-/// Why there is no pipeline; the stages have said it already where they got that far.
+/// Prints why there is no pipeline. The stages have printed their own failures already.
 fn refused(global: &Global, outcome: &RunOutcome) -> u8 {
     if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
         eprintln!("error[{}]: {}", error.code, error.message);
     }
-    eprintln!("  flowloom show {} shows how far it came; nothing was written", outcome.id);
+    eprintln!("  nothing was written; for the completed stages: flowloom show {}", outcome.id);
     if let Some(error) = &outcome.state.error {
-        eprintln!("  flowloom explain {} says more", error.code);
+        eprintln!("  for details: flowloom explain {}", error.code);
     }
     if global.json {
         let error = outcome.state.error.as_ref().map_or(Value::Null, |error| error.message.as_str().into());
@@ -107,7 +108,7 @@ fn summary(made: &Value, outcome: &RunOutcome, folder: &Folder, written: &[Strin
     ])
 }
 
-/// What the built-in workflows are run with.
+/// The context in which the built-in workflows run.
 struct Author<'a> {
     app: &'a App,
     how: How,
@@ -116,14 +117,14 @@ struct Author<'a> {
 }
 
 impl Author<'_> {
-    /// The model that prompts name where a format wants that.
+    /// The default model, for formats whose prompts must name one.
     fn model(&self) -> Result<String, Failure> {
         let models =
             app::models(&self.app.config, self.app.config.default_model.value.clone(), &self.app.config.aliases);
         Ok(models.resolve(None)?)
     }
 
-    /// The wish after everything that had to be asked.
+    /// Clarifies the goal: asks questions until the goal is clear.
     async fn clarified(&self, wish: String, answers: &mut Answers) -> Result<String, Failure> {
         let (mut message, mut history) = (wish, Vec::new());
         loop {
@@ -146,7 +147,7 @@ impl Author<'_> {
         if let Some(error) = outcome.broken.as_ref().or(outcome.state.error.as_ref()) {
             return Err(error.clone().into());
         }
-        Ok(read(&present(&plan, &outcome.state, &outcome.env).output, "an answer of the clarifier")?)
+        Ok(read(&present(&plan, &outcome.state, &outcome.env).output, "a result of the clarifier")?)
     }
 
     async fn think(&self, intent: &str) -> Result<(RunOutcome, Arc<Plan>), Failure> {
@@ -156,7 +157,7 @@ impl Author<'_> {
     }
 }
 
-/// Runs one of the workflows that every installation has, for `owner`, while `watcher` looks on.
+/// Runs a built-in workflow for a user and reports its events to `watcher`.
 pub(super) async fn performed(
     app: &App,
     which: BuiltIn,
@@ -169,7 +170,7 @@ pub(super) async fn performed(
     Ok((outcome, plan))
 }
 
-/// The bounds of one authoring.
+/// The limits of one authoring run: the configured ones, reduced by `[author] budget`.
 pub(super) fn bounds(config: &Config) -> Result<Limits, Failure> {
     let mut limits = config.limits.clone();
     if let Some(budget) = &config.author.budget {
@@ -178,20 +179,20 @@ pub(super) fn bounds(config: &Config) -> Result<Limits, Failure> {
     Ok(limits)
 }
 
-/// Shows nothing.
+/// A watcher that displays nothing.
 pub(super) struct Unseen;
 
 impl Watcher for Unseen {
     fn event(&mut self, _record: &flowloom_core::event::Record) {}
 }
 
-/// Where answers come from.
+/// Source of answers to questions.
 enum Answers {
-    /// Whoever sits at the terminal.
+    /// The person at the terminal.
     Terminal,
-    /// A file, in order.
+    /// A file with the answers in order.
     Given(std::vec::IntoIter<String>),
-    /// Nobody.
+    /// No source: every question is an error.
     Nobody,
 }
 
@@ -204,26 +205,25 @@ impl Answers {
         }
     }
 
-    /// The answer to a question.
+    /// Returns the answer to a question. Fails if there is none.
     fn give(&mut self, question: &str) -> Result<String, Failure> {
         let lacking = |why: &str| {
-            let message =
-                format!("{why}: {question}\n  answer with --answers FILE, or have it built as it is with --yes");
+            let message = format!("{why}: {question}\n  answer with --answers FILE, or skip questions with --yes");
             Failure::usage(message)
         };
         match self {
             Answers::Terminal => tokio::task::block_in_place(|| ask::line(question, None)),
             Answers::Given(answers) => {
-                let answer = answers.next().ok_or_else(|| lacking("there is no further answer"))?;
+                let answer = answers.next().ok_or_else(|| lacking("no answer is left for this question"))?;
                 eprintln!("? {question}\n> {answer}");
                 Ok(answer)
             }
-            Answers::Nobody => Err(lacking("the wish is not clear")),
+            Answers::Nobody => Err(lacking("the description is not clear")),
         }
     }
 }
 
-/// A JSON list of texts, or the lines that are not empty.
+/// Parses a JSON array of strings, or else the non-empty lines of a text.
 fn list(text: &str) -> Vec<String> {
     let texts = |value: Value| -> Option<Vec<String>> {
         value.as_list()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()

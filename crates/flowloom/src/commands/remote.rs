@@ -1,4 +1,4 @@
-//! Calls of a server that runs elsewhere, with the key that the environment has.
+//! Requests to a remote Flowloom server, with the API key from the environment.
 
 use std::time::Duration;
 
@@ -11,20 +11,21 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// The variable that has the key.
+/// Environment variable that holds the API key.
 const KEY: &str = "FLOWLOOM_KEY";
 
-/// How long a call may take.
+/// Time-out of a request.
 const TIME: Duration = Duration::from_secs(60);
 
-/// Calls `path` of the server at `base`, and reads its answer. What the server refuses is told as it tells it.
+/// Calls `path` of the server at `base` and parses the response. Errors of the server are reported with its code and
+/// message.
 pub(super) async fn call<T: DeserializeOwned>(
     base: &str,
     (method, path): (Method, &str),
     query: &[(&str, &str)],
     body: &impl Serialize,
 ) -> Result<T, Failure> {
-    let wrong = |error: String| Failure::usage(format!("{base:?} is no address of a server: {error}"));
+    let wrong = |error: String| Failure::usage(format!("{base:?} is not the URL of a Flowloom server: {error}"));
     let mut url = Url::parse(base).and_then(|url| url.join(path)).map_err(|error| wrong(error.to_string()))?;
     url.query_pairs_mut().extend_pairs(query);
     let client = Client::builder().timeout(TIME).build().map_err(|error| wrong(error.to_string()))?;
@@ -36,24 +37,24 @@ pub(super) async fn call<T: DeserializeOwned>(
     let failed = |error: reqwest::Error| {
         let cause = std::iter::successors(std::error::Error::source(&error), |cause| cause.source()).last();
         let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
-        Failure { exit: 1, error: StepError::new(Code::HttpFailed, format!("{base} did not answer: {cause}")) }
+        Failure { exit: 1, error: StepError::new(Code::HttpFailed, format!("{base} did not respond: {cause}")) }
     };
     let answer = request.send().await.map_err(failed)?;
     let (status, text) = (answer.status(), answer.bytes().await.map_err(failed)?);
     if !status.is_success() {
         return Err(refused(base, status.as_u16(), &text));
     }
-    serde_json::from_slice(&text).map_err(|_| wrong(format!("it answers {status}, but not as Flowloom does")))
+    serde_json::from_slice(&text).map_err(|_| wrong(format!("the response (status {status}) is not one of Flowloom")))
 }
 
-/// What a problem document says.
+/// Converts a problem document into an error.
 fn refused(base: &str, status: u16, text: &[u8]) -> Failure {
     let said: Value = serde_json::from_slice(text).unwrap_or_default();
     let code = said["code"].as_str().and_then(Code::parse).unwrap_or(Code::HttpFailed);
     let errors = said["errors"].as_array().into_iter().flatten().filter_map(|error| error["message"].as_str());
     let messages: Vec<&str> = said["detail"].as_str().into_iter().chain(errors).collect();
     let message = match messages.as_slice() {
-        [] => format!("{base} answers with the status {status}"),
+        [] => format!("{base} returned status {status}"),
         messages => messages.join("; "),
     };
     Failure::from(StepError::new(code, message))

@@ -1,4 +1,4 @@
-//! `resume`, `cancel`, `answer` and `resolve`: what gets a run on.
+//! `flowloom resume`, `cancel`, `answer` and `resolve`: signals to a run.
 
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::inputs::{self, json_or_text};
 
-/// Looks at a cancelled run before giving up on its owner, and the pause between them.
+/// How often to poll a cancelled run before giving up on its worker.
 const LOOKS: u32 = 300;
+/// Pause between two polls.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) async fn resume(global: &Global, name: &str, output: &OutputArgs) -> Outcome {
@@ -27,11 +28,11 @@ pub(crate) async fn resume(global: &Global, name: &str, output: &OutputArgs) -> 
     go_on(global, &app, opened, output).await
 }
 
-/// Drives a run from where its journal stands. A run that has ended is reported again, with the same exit code.
+/// Drives a run from the end of its journal. A finished run is reported again, with the same exit code.
 async fn go_on(global: &Global, app: &App, opened: Opened, output: &OutputArgs) -> Outcome {
     if opened.state().status.is_final() {
         let past = recorded(app, &opened).await?;
-        eprintln!("the run has ended already: {}", past.state.status.name());
+        eprintln!("the run has already ended: {}", past.state.status.name());
         return Ok(conclude(global, output, &opened.plan, &past));
     }
     let engine = app.engine_of(&opened)?;
@@ -45,7 +46,7 @@ pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
     let opened = app.open_run(name).await?;
     let id = opened.id;
     if opened.state().status.is_final() {
-        let message = format!("the run {id} has ended already");
+        let message = format!("the run {id} has already ended");
         return Err(StepError::new(Code::NothingToDo, message).into());
     }
     let wish = Wish::Cancel { by: "cancel".to_owned() };
@@ -77,7 +78,7 @@ async fn wait_for_end(app: &App, id: RunId) -> Result<(), Failure> {
         }
         tokio::time::sleep(PAUSE).await;
     }
-    let message = "the process that drives the run has not obeyed yet; the wish stays recorded";
+    let message = "the worker of the run has not cancelled it yet; the signal remains recorded";
     Err(StepError::new(Code::RunOwned, message).into())
 }
 
@@ -111,22 +112,22 @@ pub(crate) async fn resolve(global: &Global, arguments: ResolveArgs) -> Outcome 
     tell(global, &app, opened, wish, arguments.no_resume, &arguments.output).await
 }
 
-/// The step that is meant: the named one, or the only one.
+/// The named step, or the only candidate.
 fn chosen(open: &[&StepState], path: Option<&str>, what: &str) -> Result<Path, Failure> {
     let paths: Vec<&str> = open.iter().map(|step| step.path.as_str()).collect();
     let nothing = |message: String| Failure::from(StepError::new(Code::NothingToDo, message));
     match (path, open) {
-        (_, []) => Err(nothing(format!("the run has no open {what}; flowloom resume goes on with it"))),
+        (_, []) => Err(nothing(format!("the run has no open {what}; continue it with flowloom resume"))),
         (None, [only]) => Ok(only.path.clone()),
         (Some(path), _) => match open.iter().find(|step| step.path.as_str() == path) {
             Some(step) => Ok(step.path.clone()),
-            None => Err(nothing(format!("there is no open {what} at {path}; open are {}", paths.join(", ")))),
+            None => Err(nothing(format!("no open {what} at {path}; expected one of {}", paths.join(", ")))),
         },
-        (None, _) => Err(Failure::usage(format!("there are several, name one with --path: {}", paths.join(", ")))),
+        (None, _) => Err(Failure::usage(format!("there are several; choose one with --path: {}", paths.join(", ")))),
     }
 }
 
-/// Tells a run something: through its owner if it has one, else by recording it and going on.
+/// Sends a signal to a run: through its worker if it has one, else by recording it and resuming the run.
 async fn tell(
     global: &Global,
     app: &App,
@@ -138,7 +139,7 @@ async fn tell(
     let engine = app.engine_of(&opened)?;
     match engine.post(opened.id, wish.clone()).await {
         Ok(()) if only_record => {
-            eprintln!("recorded; flowloom resume {} goes on", opened.id);
+            eprintln!("recorded; continue with flowloom resume {}", opened.id);
             Ok(0)
         }
         Ok(()) => {
@@ -147,7 +148,7 @@ async fn tell(
         }
         Err(error) if error.code == Code::RunOwned => {
             app.store.leave_wish(opened.id, wish).await?;
-            eprintln!("told the process that drives the run");
+            eprintln!("sent to the worker of the run");
             Ok(0)
         }
         Err(error) => Err(error.into()),

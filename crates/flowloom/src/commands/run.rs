@@ -1,4 +1,4 @@
-//! `flowloom run FILE`.
+//! `flowloom run FILE`: runs a definition.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     }
     let mut given = inputs::read(&plan, &arguments.input_values, arguments.input.as_deref())?;
     if !global.json && ask::is_possible() {
-        // Before there is anything that could be held up by a person who thinks.
+        // Prompt before anything is opened that a waiting person could hold up.
         given = tokio::task::block_in_place(|| ask::missing(&plan, given))?;
     }
     if let Some(folder) = &arguments.out {
@@ -71,7 +71,7 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     Ok(exit)
 }
 
-/// Runs a bundle for `owner` within `limits` while `watcher` looks on.
+/// Runs a bundle for a user within `limits` and reports its events to `watcher`.
 pub(super) async fn perform(
     app: &App,
     (bundle, plan): (&Bundle, &Arc<Plan>),
@@ -92,11 +92,11 @@ pub(super) async fn perform(
         keep: None,
         id: None,
     };
-    let lost = || Failure::usage("the run has no outcome; flowloom resume last goes on with it".to_owned());
+    let lost = || Failure::usage("the run ended without an outcome; continue it with flowloom resume last".to_owned());
     watched(&engine, engine.start(start)?, watcher).await.ok_or_else(lost)
 }
 
-/// `--model p:m` sets the default; `--model named=p:m` adds an alias.
+/// Applies `--model`: `p:m` sets the default model, `name=p:m` adds an alias.
 pub(super) fn choose_model(config: &mut Config, models: &[String]) {
     for model in models {
         match model.split_once('=') {
@@ -109,6 +109,7 @@ pub(super) fn choose_model(config: &mut Config, models: &[String]) {
     }
 }
 
+/// Reports a definition with errors. Returns the exit code.
 pub(super) fn refuse(global: &Global, source: &Source) -> u8 {
     let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
     if let (true, Some(first)) = (global.json, errors.first()) {
@@ -120,7 +121,7 @@ pub(super) fn refuse(global: &Global, source: &Source) -> u8 {
     2
 }
 
-/// Drives a run to where it ends or waits, showing it, and prints what came of it; the exit code.
+/// Drives a run until it ends or waits, displays it, and prints the result. Returns the exit code.
 pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine, run: Run, plan: &Plan) -> u8 {
     match driven(global, output, engine, run).await {
         Some(outcome) => conclude(global, output, plan, &outcome),
@@ -128,7 +129,7 @@ pub(super) async fn finish(global: &Global, output: &OutputArgs, engine: &Engine
     }
 }
 
-/// The same, giving the outcome and the exit code; `None` if there is none.
+/// Drives a run and prints its result. Returns the outcome and the exit code; `None` if there is no outcome.
 pub(super) async fn drive(
     global: &Global,
     output: &OutputArgs,
@@ -145,7 +146,8 @@ async fn driven(global: &Global, output: &OutputArgs, engine: &Engine, run: Run)
     watched(engine, run, Box::new(progress::Screen::new(output, global.json))).await
 }
 
-/// Drives a run to where it ends or waits while somebody watches; `None` if there is no outcome. An interrupt cancels it.
+/// Drives a run until it ends or waits, and reports its events to `watcher`. Ctrl-C cancels the run. Returns `None` if
+/// the run's task died.
 pub(super) async fn watched(engine: &Engine, run: Run, watcher: Box<dyn progress::Watcher>) -> Option<RunOutcome> {
     let id = run.id();
     let shown = tokio::spawn(progress::follow(run.subscribe(), engine.journal().clone(), id, watcher));
@@ -164,16 +166,16 @@ pub(super) async fn watched(engine: &Engine, run: Run, watcher: Box<dyn progress
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
-            eprintln!("error: the run's task ended unexpectedly ({error}); flowloom resume {id} goes on with it");
+            eprintln!("error: the run's task ended unexpectedly ({error}); continue with flowloom resume {id}");
             return None;
         }
     };
-    // The last lines; an error would only say that showing them failed.
+    // Waits for the last lines; an error would only mean that they could not be displayed.
     let _ = shown.await;
     Some(outcome)
 }
 
-/// Prints what came of a run; the exit code.
+/// Prints the result of a run. Returns the exit code.
 pub(super) fn conclude(global: &Global, output: &OutputArgs, plan: &Plan, outcome: &RunOutcome) -> u8 {
     let (id, state) = (outcome.id, &outcome.state);
     if let Some(error) = &outcome.broken {
@@ -183,7 +185,7 @@ pub(super) fn conclude(global: &Global, output: &OutputArgs, plan: &Plan, outcom
             print(&report::summary(id, plan, &broken, &outcome.env));
         }
         eprintln!("error[{}]: {}", error.code, error.message);
-        eprintln!("  nothing that was finished is lost: flowloom resume {id}");
+        eprintln!("  finished steps are stored; continue with flowloom resume {id}");
         return 1;
     }
     let presented = present(plan, state, &outcome.env);
@@ -217,13 +219,13 @@ fn advise_uncertain(outcome: &RunOutcome) {
     for step in outcome.state.steps() {
         if step.phase == flowloom_core::state::Phase::Uncertain {
             let target = step.target.as_deref().unwrap_or_default();
-            eprintln!("{}: {target} may or may not have happened; it is not sent again by itself", step.path);
+            eprintln!("{}: {target} may or may not have happened; it is not sent again automatically", step.path);
             eprintln!("  flowloom resolve {} {} --resend | --fail | --value JSON", outcome.id, step.path);
         }
     }
 }
 
-/// A run of the store that has ended, as if it had just been driven.
+/// Reads a stored run as if it had just been driven.
 pub(crate) async fn recorded(app: &App, opened: &Opened) -> Result<RunOutcome, StepError> {
     let state = opened.state();
     let env = app.engine_of(opened)?.left(opened.records.clone(), opened.plan.clone()).await;

@@ -1,4 +1,4 @@
-//! `runs`, `show` and `replay`: what happened.
+//! `flowloom runs`, `show` and `replay`: reads stored runs.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::config::Config;
 use crate::failure::Outcome;
 use crate::report;
 
-/// What `runs --json` says of a run besides its summary.
+/// The fields that `runs --json` adds to the summary of a run.
 #[derive(Serialize)]
 struct Listed<'a> {
     name: &'a str,
     workflow: Option<&'a str>,
 }
 
-/// What `show --json` says of one.
+/// The fields that `show --json` adds to the summary of a run.
 #[derive(Serialize)]
 struct Recorded<'a> {
     events: &'a [Arc<Record>],
@@ -75,7 +75,7 @@ pub(crate) async fn replay(global: &Global, name: &str) -> Outcome {
     if global.json {
         print(&report::summary(opened.id, &opened.plan, &outcome.state, &outcome.env));
     } else {
-        println!("replayed {} events of {}: the same, and nothing was performed", outcome.records.len(), opened.id);
+        println!("replayed {} events of {}: no divergence, no effects performed", outcome.records.len(), opened.id);
     }
     Ok(0)
 }

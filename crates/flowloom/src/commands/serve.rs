@@ -1,4 +1,4 @@
-//! `flowloom serve DIR`.
+//! `flowloom serve DIR`: serves the definitions of a folder over HTTP.
 
 use super::run::choose_model;
 use crate::app::App;
@@ -11,7 +11,7 @@ pub(crate) async fn serve(global: &Global, arguments: ServeArgs) -> Outcome {
     let mut config = Config::load(global)?;
     choose_model(&mut config, &arguments.model);
     if !arguments.folder.is_dir() {
-        return Err(Failure::usage(format!("{} is no folder", arguments.folder.display())));
+        return Err(Failure::usage(format!("{} is not a folder", arguments.folder.display())));
     }
     let options = Options {
         folder: arguments.folder,

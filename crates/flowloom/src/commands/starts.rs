@@ -1,4 +1,4 @@
-//! `flowloom schedule` and `flowloom hooks`: what starts runs by itself, once a server is there.
+//! `flowloom schedule` and `flowloom hooks`: manages schedules and webhooks, which start runs on a server.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::inputs;
 use crate::server::{hooks as served_hooks, schedules};
 use crate::source;
 
-/// The id of the workflow that is meant: a file is put into the database first.
+/// Returns the id of the named workflow. A file is uploaded to the database first.
 async fn workflow(app: &App, holder: &str, named: &str) -> Result<String, Failure> {
     let file = Path::new(named);
     if !file.is_file() {
@@ -32,7 +32,7 @@ async fn workflow(app: &App, holder: &str, named: &str) -> Result<String, Failur
 
 fn id_or(given: Option<String>, workflow: &str) -> Result<String, Failure> {
     let id = given.unwrap_or_else(|| workflow.to_owned());
-    if is_id(&id) { Ok(id) } else { Err(Failure::usage(format!("{id:?} cannot be an id; choose one with --id"))) }
+    if is_id(&id) { Ok(id) } else { Err(Failure::usage(format!("{id:?} is not a valid id; choose one with --id"))) }
 }
 
 pub(crate) async fn schedule(global: &Global, command: ScheduleCommand) -> Outcome {
@@ -41,7 +41,7 @@ pub(crate) async fn schedule(global: &Global, command: ScheduleCommand) -> Outco
         ScheduleCommand::Add { workflow: named, cron, timezone, input_values, missed, id, user } => {
             let given = |text: &String| inputs::pair(text).map(|(name, value)| (name.into(), value));
             let inputs = input_values.iter().map(given).collect::<Result<Map, Failure>>()?;
-            // What is wrong with the times is said before anything is kept.
+            // Validates the schedule before anything is stored.
             crate::schedule::Times::parse(&cron, &timezone)?;
             let workflow = workflow(&app, &user, &named).await?;
             let id = id_or(id, &workflow)?;
@@ -103,7 +103,7 @@ fn tell(global: &Global, row: HookRow, secret: Option<String>) {
     eprintln!("POST /hooks/{} starts {}", row.id, row.workflow);
     match secret {
         Some(secret) => {
-            eprintln!("Callers send this secret as X-Hook-Secret; it is shown this once:");
+            eprintln!("Callers send this secret as X-Hook-Secret; it is shown only once:");
             println!("{secret}");
         }
         None => {

@@ -1,4 +1,4 @@
-//! `flowloom sync DIR`: the workflows of a folder as the database, or a server, has them, set in one transaction.
+//! `flowloom sync DIR`: makes the database, or a server, match the workflows of a folder, in one transaction.
 
 use flowloom_store::SHARED;
 use reqwest::Method;
@@ -15,7 +15,7 @@ use crate::source::{self, Reading};
 pub(crate) async fn sync(global: &Global, arguments: SyncArgs) -> Outcome {
     let config = Config::load(global)?;
     if !arguments.folder.is_dir() {
-        return Err(Failure::usage(format!("{} is no folder", arguments.folder.display())));
+        return Err(Failure::usage(format!("{} is not a folder", arguments.folder.display())));
     }
     let (items, refused) = sync::read(&arguments.folder, &Reading { config: &config, format: None, lenient: false });
     if !refused.is_empty() {
@@ -34,7 +34,7 @@ pub(crate) async fn sync(global: &Global, arguments: SyncArgs) -> Outcome {
     Ok(0)
 }
 
-/// Puts them into the configured database.
+/// Applies the changes to the configured database.
 async fn keep(config: Config, arguments: &SyncArgs, items: Vec<Item>) -> Result<Synced, Failure> {
     let app = App::open(config)?;
     let planned = sync::plan(&app, &arguments.user, items, arguments.prune)?.map_err(|problems| {
@@ -44,11 +44,11 @@ async fn keep(config: Config, arguments: &SyncArgs, items: Vec<Item>) -> Result<
     Ok(sync::apply(&app, planned, arguments.dry_run).await?)
 }
 
-/// Gives them to a server.
+/// Sends the workflows to a server.
 async fn put(server: &str, arguments: &SyncArgs, items: Vec<Item>) -> Result<Synced, Failure> {
     let is = |flag: bool| if flag { "true" } else { "false" };
     let mut query = vec![("prune", is(arguments.prune)), ("dry_run", is(arguments.dry_run))];
-    // A key that belongs to a user says whose they are.
+    // A key that belongs to a user already names the owner.
     if arguments.user != SHARED {
         query.push(("user", &arguments.user));
     }

@@ -1,4 +1,4 @@
-//! `user`: the profile of a user, which pipelines see as `user`.
+//! `flowloom user`: reads and writes the profile of a user, which pipelines read as `user`.
 
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::render;
@@ -31,7 +31,7 @@ pub(crate) async fn user(global: &Global, command: UserCommand) -> Outcome {
         return Ok(0);
     }
     if profile.is_empty() {
-        eprintln!("{user} has no profile; set one: flowloom user set name=Ada city=London");
+        eprintln!("{user} has no profile; set one with: flowloom user set name=Ada city=London");
     }
     for (name, value) in &profile {
         println!("{name} = {}", render::text(value, render::Style::Json));

@@ -1,5 +1,5 @@
-//! Definitions that the store keeps, for the server and for `sync`: read from what a caller sends, compiled with the
-//! blocks, agents and tools that are kept beside them, and put back.
+//! Stored definitions, for the server and for `sync`: parses uploads, compiles them with the stored blocks, agents and
+//! tools, and writes them to the store.
 
 pub(crate) mod sync;
 
@@ -17,21 +17,21 @@ use serde::{Deserialize, Serialize};
 use crate::mcp::Offered;
 use crate::source::{self, Reading, Source};
 
-/// Characters of an id at most.
+/// Maximum length of an id, in characters.
 const ID: usize = 256;
 
-/// Files of one definition at most.
+/// Maximum number of files of one definition.
 const FILES: usize = 1000;
 
-/// What is kept of a workflow.
+/// The stored content of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Content {
-    /// The file that is compiled.
+    /// Path of the entry file in `files`.
     pub(crate) entry: String,
-    /// It and what belongs to it, by paths below one folder.
+    /// The entry and the files that belong to it, by relative path.
     pub(crate) files: BTreeMap<String, String>,
-    /// Its format, where it is not to be recognised.
+    /// The format, unless it is to be detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<Format>,
 }
@@ -42,59 +42,60 @@ impl Content {
         Content { entry: entry.to_owned(), files: BTreeMap::from([(entry.to_owned(), text)]), format: None }
     }
 
-    /// An agent of one file.
+    /// An agent definition of one file.
     pub(crate) fn agent(text: String) -> Content {
         Content { format: Some(Format::Agent), ..Content::single("agent.json", text) }
     }
 
-    /// Reads what the store has.
+    /// Parses stored content. Fails with `StoreCorrupt`.
     pub(crate) fn parse(text: &str) -> Result<Content, StepError> {
         serde_json::from_str(text)
             .map_err(|error| StepError::new(Code::StoreCorrupt, format!("a definition is damaged: {error}")))
     }
 
-    /// What the store keeps.
+    /// The JSON that is stored.
     pub(crate) fn text(&self) -> Result<String, StepError> {
         serde_json::to_string(self).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))
     }
 
-    /// The text of the file that is compiled.
+    /// The text of the entry file.
     pub(crate) fn main(&self) -> &str {
         self.files.get(&self.entry).map_or("", String::as_str)
     }
 
-    /// Refuses paths that could mean something outside.
+    /// Rejects content with too many files, without its entry, or with paths that could leave the folder
+    /// (`RequestInvalid`).
     pub(crate) fn check(&self) -> Result<(), StepError> {
         let refuse = |message: String| Err(StepError::new(Code::RequestInvalid, message));
         if self.files.len() > FILES {
-            return refuse(format!("a definition has at most {FILES} files"));
+            return refuse(format!("a definition may have at most {FILES} files"));
         }
         if !self.files.contains_key(&self.entry) {
             return refuse(format!("the entry {:?} is not among the files", self.entry));
         }
         let is_odd = |path: &str| path.split('/').any(|part| matches!(part, "" | "." | "..")) || path.contains('\\');
         match self.files.keys().find(|path| is_odd(path)) {
-            Some(path) => refuse(format!("{path:?} is no path below a folder")),
+            Some(path) => refuse(format!("{path:?} is not a relative path without empty, \".\" or \"..\" parts")),
             None => Ok(()),
         }
     }
 }
 
-/// A workflow of the store, compiled.
+/// A compiled workflow.
 pub(crate) struct Compiled {
     pub(crate) source: Source,
-    /// What it needs of what is kept beside it.
+    /// The stored definitions it depends on.
     pub(crate) parts: Vec<Looked>,
 }
 
-/// A part that a definition needs, and the hash of what was there when it was compiled; `None` if nothing was.
+/// A stored definition that a workflow depends on, and its hash at compile time; `None` if it did not exist.
 pub(crate) struct Looked {
     pub(crate) kind: Kind,
     pub(crate) id: String,
     pub(crate) found: Option<String>,
 }
 
-/// Compiles a workflow for `holder`, with the parts that are theirs or everyone's.
+/// Compiles a workflow for a user, with the blocks, agents and tools that are the user's or everyone's.
 pub(crate) fn compile_for(
     store: &Store,
     reading: &Reading<'_>,
@@ -133,7 +134,7 @@ pub(crate) fn compile_for(
     Ok(Compiled { source, parts })
 }
 
-/// What of that id counts for `holder`: their own, else everyone's.
+/// Finds the definition that is effective for a user: the user's own, or else everyone's.
 pub(crate) fn find(store: &Store, holder: &str, kind: Kind, id: &str) -> Result<Option<DefinitionRow>, StepError> {
     let key = |holder: &str| DefinitionKey { holder: holder.to_owned(), kind, id: id.to_owned() };
     match store.definition(&key(holder))? {
@@ -142,7 +143,7 @@ pub(crate) fn find(store: &Store, holder: &str, kind: Kind, id: &str) -> Result<
     }
 }
 
-/// Everything of one kind that counts for `holder`, by id.
+/// Lists the definitions of one kind that are effective for a user, sorted by id.
 pub(crate) fn list(store: &Store, holder: &str, kind: Kind) -> Result<Vec<DefinitionRow>, StepError> {
     let shared = store.definitions(SHARED, kind)?;
     let mut all: BTreeMap<String, DefinitionRow> = shared.into_iter().map(|row| (row.key.id.clone(), row)).collect();
@@ -152,7 +153,7 @@ pub(crate) fn list(store: &Store, holder: &str, kind: Kind) -> Result<Vec<Defini
     Ok(all.into_values().collect())
 }
 
-/// The kept definition that a file stands for.
+/// The stored definition that a missing file refers to.
 fn part(path: &str) -> Option<(Kind, String)> {
     let below =
         |folder: &str| path.rsplit_once(folder).filter(|(before, _)| before.is_empty() || before.ends_with('/'));
@@ -168,13 +169,13 @@ fn part(path: &str) -> Option<(Kind, String)> {
     places.into_iter().find_map(named)
 }
 
-/// Whether something can be kept under this name.
+/// Whether the text is a valid definition id.
 pub(crate) fn is_id(id: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     (1..=ID).contains(&id.len()) && id.chars().all(is_plain) && !id.starts_with('.')
 }
 
-/// A workflow as it is put into the store.
+/// Builds the stored form of a workflow.
 pub(crate) fn workflow(
     key: DefinitionKey,
     content: &Content,
@@ -186,7 +187,7 @@ pub(crate) fn workflow(
     Ok(NewDefinition { key, format, content: content.text()?, origin, uses })
 }
 
-/// A kept step list as AgentOS lists it: with its id and when it was made, whatever its file says.
+/// A stored step list as AgentOS lists it: `id` and `createdAt` come from the store, not from the file.
 pub(crate) fn as_steps(row: &DefinitionRow) -> Result<Value, StepError> {
     let definition = parse_value(Content::parse(&row.content)?.main()).unwrap_or_default();
     let mut map = definition.as_map().cloned().unwrap_or_default();

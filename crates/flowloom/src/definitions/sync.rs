@@ -1,4 +1,4 @@
-//! A whole folder of workflows taken over at once: what is new, changed, the same, and no longer there.
+//! Synchronises a whole folder of workflows: determines which are new, changed, unchanged or deleted.
 
 use std::path::Path;
 
@@ -17,13 +17,13 @@ use crate::source::{self, Reading, Source};
 /// A workflow of the folder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Item {
-    /// Its id.
+    /// Id of the workflow.
     pub(crate) id: String,
     #[serde(flatten)]
     content: Content,
 }
 
-/// The ids of workflows by what became of them.
+/// Ids of the workflows by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Synced {
     pub(crate) created: Vec<String>,
@@ -32,13 +32,13 @@ pub(crate) struct Synced {
     pub(crate) deleted: Vec<String>,
 }
 
-/// What is to be done, and what it will do.
+/// The changes to apply and their outcome.
 pub(crate) struct Planned {
     changes: Vec<Change>,
     synced: Synced,
 }
 
-/// The workflows of a folder, each with everything that lies in the folder and belongs to it; and those that have errors.
+/// Reads the workflows of a folder with all files that belong to them. Returns those with errors separately.
 pub(crate) fn read(root: &Path, reading: &Reading<'_>) -> (Vec<Item>, Vec<Source>) {
     let (mut items, mut refused) = (Vec::new(), Vec::new());
     for path in folder::files(root) {
@@ -56,8 +56,8 @@ pub(crate) fn read(root: &Path, reading: &Reading<'_>) -> (Vec<Item>, Vec<Source
     (items, refused)
 }
 
-/// Keeps the workflow in a file, with everything that belongs to it, under its own id or its file's name; that id. One
-/// with errors gives them as they are shown.
+/// Stores the workflow in a file, with the files that belong to it, under its own id or else its file name. Returns
+/// that id, or the source with its diagnostics if it has errors.
 pub(crate) async fn keep_file(app: &App, holder: &str, file: &Path) -> Result<Result<String, Source>, StepError> {
     let reading = Reading { config: &app.config, format: None, lenient: false };
     let source = source::load(file, &reading);
@@ -73,7 +73,7 @@ pub(crate) async fn keep_file(app: &App, holder: &str, file: &Path) -> Result<Re
     Ok(Ok(item.id))
 }
 
-/// A compiled file of a folder as an item; `None` if it lies elsewhere.
+/// Builds an item from a compiled file of a folder; `None` if the file is outside the folder.
 fn item(root: &Path, source: &Source) -> Option<Item> {
     let below = |path: &str| Path::new(path).strip_prefix(root).map(|path| path.display().to_string()).ok();
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
@@ -84,7 +84,7 @@ fn item(root: &Path, source: &Source) -> Option<Item> {
     Some(Item { id, content: Content { entry, files, format: None } })
 }
 
-/// What taking the items over would do; the problems as JSON if one of them has errors.
+/// Plans the changes for a list of items. Returns the diagnostics as JSON if any item has errors.
 pub(crate) fn plan(
     app: &App,
     holder: &str,
@@ -123,11 +123,11 @@ pub(crate) fn plan(
     Ok(if problems.is_empty() { Ok(planned) } else { Err(problems) })
 }
 
-/// Does what was planned in one transaction, unless it is only to be said.
+/// Applies a plan in one transaction; a dry run only returns the outcome.
 pub(crate) async fn apply(app: &App, planned: Planned, is_dry: bool) -> Result<Synced, StepError> {
     if !is_dry {
         let done: Vec<Changed> = app.store.change_definitions(planned.changes, SystemClock.now_ms()).await?;
-        debug_assert!(!done.contains(&Changed::Missing), "what was planned to go was there");
+        debug_assert!(!done.contains(&Changed::Missing), "every definition planned for deletion existed");
     }
     Ok(planned.synced)
 }

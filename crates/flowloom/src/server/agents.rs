@@ -1,6 +1,6 @@
-//! `/api/v1/agents/{name}/chat`: a model in a conversation, whose tools are workflows (docs/formats/agent.md).
+//! `/api/v1/agents/{name}/chat`: a conversation with an agent, whose tools are workflows (docs/formats/agent.md).
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -27,33 +27,34 @@ use super::threads::{Saying, USUAL, talk};
 use crate::definitions::Content;
 use crate::server::params::{At, Params};
 
-/// What AnythingLLM's users begin a message to the agent with.
+/// The prefix with which AnythingLLM users address the agent.
 const ADDRESS: &str = "@agent";
 
-/// What is said to the agent by who only calls it.
+/// The message used if the prefix is not followed by any text.
 const GREETING: &str = "Hello!";
 
-/// What the user says to an agent.
+/// A message to an agent.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Chat {
-    /// The text. `@agent` in front of it is left out.
+    /// The text. A leading `@agent` is removed.
     message: String,
-    /// The conversation; `default` without it.
+    /// The conversation; `default` if unset.
     #[serde(default)]
     thread: Option<String>,
-    /// Whose conversation it is, where the key does not say.
+    /// The user who owns the conversation, if the key does not determine it.
     #[serde(default)]
     user: Option<String>,
 }
 
-/// Says something to an agent: a definition of that id, a record that was put to `/api/v1/agents/{name}`, or `default`, whose
-/// tools are all active workflows. With `Accept: text/event-stream` the events of the turn are the answer.
+/// Sends a message to an agent: a definition with that id, an agent stored at `/api/v1/agents/{name}`, or `default`,
+/// which uses all active workflows as tools. With `Accept: text/event-stream` the response streams the events of the
+/// turn.
 #[utoipa::path(post, path = "/api/v1/agents/{name}/chat", operation_id = "chat", tag = "agents", security(("key" = ["run"])), request_body = Chat,
     params(("name" = String, Path), Waiting,
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body are one turn")),
-    responses((status = 200, description = "The turn has ended"), (status = 202, description = "It goes on, or waits"),
-        (status = 404, body = Document), (status = 409, description = "A turn is under way", body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
+        ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single turn")),
+    responses((status = 200, description = "The turn has ended"), (status = 202, description = "The turn is still running or waiting"),
+        (status = 404, body = Document), (status = 409, description = "Another turn of the conversation is running", body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
 pub(crate) async fn chat(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -78,7 +79,7 @@ fn said(message: &str) -> &str {
     if rest.is_empty() { GREETING } else { rest }
 }
 
-/// The agent called `name`.
+/// Finds the agent called `name`.
 async fn find(call: &Call<'_>, name: &str) -> Answer<Arc<Definition>> {
     match call.definition(name).await {
         Ok(definition) if definition.format == Format::Agent => return Ok(definition),
@@ -92,7 +93,7 @@ async fn find(call: &Call<'_>, name: &str) -> Answer<Arc<Definition>> {
         Err(_) => return Err(Problem::not_there("agent", name)),
     };
     let content = Content::agent(text);
-    // A workflow may have the same id, and conversations are kept by it.
+    // A workflow may have the same id, and conversations are stored under it.
     let (server, holder, id) = (call.server.clone(), call.owner.clone(), format!("agent:{name}"));
     Ok(Arc::new(super::blocking(move || server.catalog.passing(&holder, &id, content)).await??))
 }

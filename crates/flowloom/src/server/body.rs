@@ -1,4 +1,4 @@
-//! JSON bodies, whose errors are problems like all others.
+//! JSON request bodies, whose errors are problem documents.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::Server;
 use super::guard::BODY;
 use super::problem::Problem;
 
-/// A body, and its text.
+/// A deserialised body and its text.
 pub(crate) struct Body<T>(pub(crate) T, pub(crate) String);
 
 impl<T: DeserializeOwned> FromRequest<Arc<Server>> for Body<T> {
@@ -19,22 +19,21 @@ impl<T: DeserializeOwned> FromRequest<Arc<Server>> for Body<T> {
 
     async fn from_request(request: Request, server: &Arc<Server>) -> Result<Body<T>, Problem> {
         let text = text(server, request).await?;
-        let value = serde_json::from_str(&text)
-            .map_err(|error| invalid(format!("the body is not what this route takes: {error}")))?;
+        let value = serde_json::from_str(&text).map_err(|error| invalid(format!("invalid request body: {error}")))?;
         Ok(Body(value, text))
     }
 }
 
-/// The text of a body.
+/// Reads the text of a body, within the size limit and the time-out.
 pub(crate) async fn text(server: &Server, request: Request) -> Result<String, Problem> {
     let patience = server.app.config.server.body_timeout();
     let read = tokio::time::timeout(patience, axum::body::to_bytes(request.into_body(), BODY)).await;
     let read = read.map_err(|_| {
-        let message = format!("the body took longer than {} ms", patience.as_millis());
+        let message = format!("the body was not received within {} ms", patience.as_millis());
         invalid(message).with_status(StatusCode::REQUEST_TIMEOUT)
     })?;
     let bytes = read.map_err(|error| {
-        let message = format!("the body cannot be read, or has more than {BODY} bytes: {error}");
+        let message = format!("the body cannot be read, or exceeds {BODY} bytes: {error}");
         invalid(message).with_status(StatusCode::PAYLOAD_TOO_LARGE)
     })?;
     String::from_utf8(bytes.into()).map_err(|_| invalid("the body is not UTF-8".to_owned()))

@@ -1,5 +1,5 @@
-//! Pages of other sites that may call: those that the configuration lists, and no others. They name a key themselves;
-//! cookies do not count here, so none are asked for.
+//! CORS: only the configured origins may call from a browser. Calls authenticate with a key; cookies are not used, so
+//! credentials are not allowed.
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -13,13 +13,13 @@ const HEADERS: HeaderValue = HeaderValue::from_static(
 const SHOWN: HeaderValue = HeaderValue::from_static("location, retry-after, mcp-session-id");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// The origin of a call, if it is one of `listed`.
+/// The origin of a request, if it is one of `listed`.
 pub(crate) fn listed(listed: &[String], headers: &HeaderMap) -> Option<HeaderValue> {
     let origin = headers.get(header::ORIGIN)?;
     listed.iter().any(|one| one.as_bytes() == origin.as_bytes()).then(|| origin.clone())
 }
 
-/// The answer to a browser that asks whether it may call, if that is what a request is.
+/// The response to a preflight request; `None` for other requests.
 pub(crate) fn preflight(request: &Parts) -> Option<Response> {
     let asks = request.method == Method::OPTIONS
         && request.headers.contains_key(header::ORIGIN)
@@ -32,7 +32,7 @@ pub(crate) fn preflight(request: &Parts) -> Option<Response> {
     asks.then(|| (StatusCode::NO_CONTENT, answers).into_response())
 }
 
-/// Lets the page at `origin` read an answer.
+/// Allows the page at `origin` to read a response.
 pub(crate) fn allow(answer: &mut HeaderMap, origin: HeaderValue) {
     answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, SHOWN);

@@ -1,4 +1,4 @@
-//! The description of the routes, completed: what every operation can answer beside what it says of itself.
+//! Completes the OpenAPI document: adds the responses that every operation can return.
 
 use std::collections::HashMap;
 
@@ -8,38 +8,38 @@ use serde_json::{Value, json};
 use super::keys::Scope;
 use super::openai;
 
-/// Answers that operations share: when they can happen, their status, and what they mean.
+/// Shared responses: the condition, the status and the description.
 const SHARED: [(When, &str, &str); 12] = [
-    (When::Given, "400", "A parameter or the body cannot be read"),
-    (When::Secured, "401", "The call needs a key, or names one that is not known"),
-    (When::Secured, "403", "The key does not allow this, or the call comes from another site"),
-    (When::Always, "403", "The call comes from another site"),
-    (When::Posted, "408", "The body took too long"),
+    (When::Given, "400", "A parameter or the body is malformed"),
+    (When::Secured, "401", "The API key is missing or unknown"),
+    (When::Secured, "403", "The key lacks the required scope, or the request comes from another site"),
+    (When::Always, "403", "The request comes from another site"),
+    (When::Posted, "408", "The body was not received in time"),
     (When::Posted, "413", "The body is too large"),
     (When::Posted, "415", "The body is not application/json"),
-    (When::Posted, "422", "What was sent is refused"),
-    (When::Secured, "429", "Too many calls, or too many runs under way"),
+    (When::Posted, "422", "The request was rejected"),
+    (When::Secured, "429", "Too many requests, or too many concurrent runs"),
     (When::Secured, "500", "The database failed"),
     (When::Secured, "503", "The database is locked"),
     (When::Posted, "507", "The disk is full"),
 ];
 
-/// Routes of a system whose errors look as its clients expect them.
+/// Routes of an original system whose errors keep the form that its clients expect.
 const OWN_ERRORS: &str = "/api/agent-flows";
 
-/// Operations that can give an answer.
+/// Condition under which an operation can return a response.
 #[derive(Clone, Copy)]
 enum When {
     Always,
-    /// Those with a parameter.
+    /// Operations with a parameter or a body.
     Given,
-    /// Those that take a body or change something.
+    /// Operations that accept a body or change something.
     Posted,
-    /// Those that need a key.
+    /// Operations that require a key.
     Secured,
 }
 
-/// The scope that each operation asks for, by path and method. What the description says is what holds.
+/// The scope that each operation requires, by path and method. The OpenAPI document is the authority.
 pub(super) fn scopes(document: &Value) -> HashMap<String, Vec<(Method, Scope)>> {
     let scope = |(method, operation): (&String, &Value)| {
         let names = operation["security"][0]["key"][0].as_str()?;
@@ -51,10 +51,10 @@ pub(super) fn scopes(document: &Value) -> HashMap<String, Vec<(Method, Scope)>> 
         .collect()
 }
 
-/// Completes a description.
+/// Completes an OpenAPI document.
 pub(super) fn complete(mut document: Value) -> Value {
     document["components"]["securitySchemes"] = json!({
-        "key": {"type": "http", "scheme": "bearer", "description": "A key of `flowloom keys create`. The names in `security` are the scopes that an operation asks for."}
+        "key": {"type": "http", "scheme": "bearer", "description": "An API key created with `flowloom keys create`. The names in `security` are the scopes that an operation requires."}
     });
     for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
         let operations = item.as_object_mut().into_iter().flatten();
@@ -78,7 +78,7 @@ fn answers(path: &str, method: &str, operation: &mut Value) {
     for (status, response) in responses.iter_mut() {
         let reason = StatusCode::from_bytes(status.as_bytes()).ok().and_then(|status| status.canonical_reason());
         if response["description"].as_str().is_none_or(str::is_empty) {
-            response["description"] = reason.unwrap_or("An answer").into();
+            response["description"] = reason.unwrap_or("Response").into();
         }
         if status.as_str() >= "400" {
             let problem = json!({"schema": {"$ref": "#/components/schemas/Problem"}});

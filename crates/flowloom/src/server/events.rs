@@ -1,5 +1,5 @@
-//! A run's events as they happen, as server-sent events: what is stored first, then what comes, without a gap. How they
-//! are told is up to a [`Teller`].
+//! Streams the events of a run as server-sent events: first the stored events, then new ones, without a gap. An
+//! event encoder determines their form.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,66 +16,66 @@ use serde_json::json;
 
 use super::{Server, goes_on};
 
-/// Between two signs of life, when nothing happens.
+/// Interval of heartbeats while nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// After this a client that lost the connection comes back.
+/// Delay before a client that lost the connection reconnects.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Between two looks at a run that another process drives.
+/// Interval of polling a run that another worker drives.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Events that are read from the journal at once: what a client that takes nothing costs.
+/// Number of events read from the journal at once: the memory cost of a client that does not read.
 const PAGE: u32 = 8;
 
-/// Tells a client what happens to a run, in the client's terms.
+/// Encodes the events of a run for a client.
 pub(crate) trait Teller: Send {
-    /// An event of the journal; it hears each once, in order.
+    /// Encodes an event of the journal. Called once per event, in order.
     fn event(&mut self, record: &Record) -> Vec<Sse>;
 
-    /// Part of a model's answer, as it comes: of which step and attempt, and where in the answer.
+    /// Encodes streamed text of a model: the step's path, the attempt, and the offset within the answer in characters.
     fn delta(&mut self, _place: (&Path, u32, u64), _text: &str) -> Option<Sse> {
         None
     }
 
-    /// The last word, if nothing drives the run any more.
+    /// Encodes the end of the stream, once no worker drives the run.
     fn end(&mut self, _run: RunId, _status: &str) -> Option<Sse> {
         None
     }
 }
 
-/// Where a client stands.
+/// The position of a client in the events of a run.
 struct Follower {
     server: Arc<Server>,
     run: RunId,
     teller: Box<dyn Teller>,
-    /// The last event that was told.
+    /// Sequence number of the last event sent.
     seq: u64,
-    /// What happens in this process from some event on; the journal has what comes before that.
+    /// Live events of this process from some event on; earlier events are in the journal.
     heard: Option<Subscription>,
-    /// Whether the journal may have something that was not sent.
+    /// Whether the journal may contain events that were not sent.
     is_behind: bool,
     end: End,
     _counted: Arc<()>,
 }
 
-/// How far the end of a stream is.
+/// How close the end of the stream is.
 enum End {
     Open,
-    /// The run is in this status, and nobody drives it: what the journal has is all.
+    /// The run has this status and no worker drives it: the journal is complete.
     Near(String),
     Sent,
 }
 
-/// Every event of a run after `seq`, until it is no longer driven, with signs of life; with `with_text` also the text of
-/// answers as it comes.
+/// Streams every event of a run after `seq` until no worker drives it, with heartbeats; `with_text` adds streamed text
+/// of models.
 pub(crate) fn response(server: Arc<Server>, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
-    // Heard before anything is read, so that nothing happens between the two.
+    // Subscribe before reading, so that no event falls between the two.
     let heard = server.live.subscribe(run);
     heard_from(server, run, (seq, Box::new(Journal { with_text })), heard)
 }
 
-/// What `teller` makes of a run's events after `seq`. `heard` is what this process hears of the run already.
+/// Streams a run's events after `seq`, as encoded by the given encoder, from an existing subscription to the run.
 pub(crate) fn heard_from(
     server: Arc<Server>,
     run: RunId,
@@ -85,7 +85,7 @@ pub(crate) fn heard_from(
     sent(seq == 0, told(server, run, (seq, teller), heard))
 }
 
-/// The same as a stream, which somebody else may go on with.
+/// The events as a stream that can be extended.
 pub(crate) fn told(
     server: Arc<Server>,
     run: RunId,
@@ -98,7 +98,7 @@ pub(crate) fn told(
     batches.flat_map(stream::iter)
 }
 
-/// Events as an answer, with signs of life; a new one says when a client that lost the connection comes back.
+/// Builds the response from a stream of events, with heartbeats. A new stream also sends the reconnect delay.
 pub(crate) fn sent(
     is_new: bool,
     events: impl futures_util::Stream<Item = Sse> + Send + 'static,
@@ -108,9 +108,9 @@ pub(crate) fn sent(
     Stream::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
 }
 
-/// Every event as the journal has it.
+/// Encodes events as the journal stores them.
 pub(crate) struct Journal {
-    /// Whether the text of answers is told as it comes.
+    /// Whether streamed text of models is included.
     pub(crate) with_text: bool,
 }
 
@@ -133,7 +133,7 @@ impl Teller for Journal {
 }
 
 impl Follower {
-    /// What comes next; `None` after the end.
+    /// The next batch of events; `None` after the end.
     async fn next(&mut self) -> Option<Vec<Sse>> {
         loop {
             if self.is_behind {
@@ -162,20 +162,21 @@ impl Follower {
                         return Some(told);
                     }
                 }
-                // Too slow for the live stream. Heard anew, with the text so far; the journal has the events.
+                // The subscriber was too slow. Subscribe again, which resends the text so far; the journal has the
+                // events.
                 Some(Heard::Missed(_)) => self.tune_in(),
                 None => self.look().await,
             }
         }
     }
 
-    /// Hears what happens from now on; what comes before is in the journal.
+    /// Subscribes to new events; earlier events are in the journal.
     fn tune_in(&mut self) {
         self.heard = self.server.live.subscribe(self.run);
         self.is_behind = true;
     }
 
-    /// A run that is not heard: taken up here again, driven by another process, or over.
+    /// Polls a run without a subscription: it was resumed here, is driven by another worker, or has ended.
     async fn look(&mut self) {
         let waits = self.heard.take().is_none();
         self.tune_in();
@@ -185,19 +186,19 @@ impl Follower {
         let (server, run) = (self.server.clone(), self.run);
         let row = super::blocking(move || server.app.store.run(run)).await;
         match row {
-            // It is driven elsewhere, or will be: one that was interrupted is taken up.
+            // Another worker drives it, or will: interrupted runs are reclaimed.
             Ok(Ok(Some(row))) if goes_on(&row) => {
                 if waits {
                     tokio::time::sleep(LOOK).await;
                 }
             }
             Ok(Ok(row)) => self.end = End::Near(row.map(|row| row.status).unwrap_or_default()),
-            // The client comes back and finds out.
+            // The client reconnects and receives the error.
             Ok(Err(_)) | Err(_) => self.end = End::Sent,
         }
     }
 
-    /// What the journal has beyond what was sent, and before what is heard; empty if there is no more.
+    /// The next stored events after the last one sent and before the subscription; empty if there are none.
     async fn page(&mut self) -> Vec<Sse> {
         let (server, run, seq) = (self.server.clone(), self.run, self.seq);
         let last = self.heard.as_ref().map_or(u64::MAX, Subscription::after);
@@ -207,7 +208,7 @@ impl Follower {
         };
         let records = match records.and_then(|read| Ok(read?)) {
             Ok(records) => records,
-            // A gap is worse than an end: the client comes back, and asks for what it lacks.
+            // A gap is worse than an end: the client reconnects and requests the missing events.
             Err(_) => {
                 self.end = End::Sent;
                 Vec::new()
@@ -229,7 +230,7 @@ impl Follower {
         }
     }
 
-    /// An event, unless it was told already.
+    /// Encodes an event unless it was sent already.
     fn event(&mut self, record: &Record) -> Vec<Sse> {
         if record.seq <= self.seq {
             return Vec::new();

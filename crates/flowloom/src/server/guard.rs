@@ -1,5 +1,5 @@
-//! What every call must be before a handler sees it: addressed to this server, from no other site, and JSON where it
-//! changes something; and what every answer says to browsers.
+//! Checks every request before a handler runs: its host, its origin, its scope and its content type. Adds security
+//! headers to every response.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,9 +16,10 @@ use super::keys::Caller;
 use super::problem::Problem;
 use super::{Server, cors, openai};
 
-/// Bytes of a body at most.
+/// Maximum size of a request body, in bytes.
 pub(crate) const BODY: usize = 16 << 20;
 
+/// Middleware of every route. Logs requests at level INFO.
 pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
     if !tracing::enabled!(tracing::Level::INFO) {
         return answer(server, request, next).await;
@@ -63,8 +64,8 @@ async fn answer(server: Arc<Server>, request: Request, next: Next) -> Response {
     answer
 }
 
-/// Who calls, asked before anything of a body is read: the operation's scope stands in its description. The handler finds
-/// the caller beside the request, and what only it can know it asks itself.
+/// Authenticates the caller before the body is read. The required scope comes from the operation's OpenAPI description.
+/// Handlers find the caller in the request extensions and check what depends on the body.
 async fn admit(server: &Arc<Server>, request: &mut Parts) -> Result<(), Problem> {
     let path = request.extensions.get::<MatchedPath>().and_then(|path| server.scopes.get(path.as_str()));
     let scope = path.and_then(|scopes| scopes.iter().find(|(method, _)| *method == request.method));
@@ -76,7 +77,7 @@ async fn admit(server: &Arc<Server>, request: &mut Parts) -> Result<(), Problem>
     Ok(())
 }
 
-/// An answer is what it says it is, is kept by nobody on its way, and shows in no page of others.
+/// Adds security headers: no content sniffing, no caching, no embedding in other pages.
 fn harden(answer: &mut HeaderMap) {
     let all = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -91,38 +92,41 @@ fn harden(answer: &mut HeaderMap) {
 fn check(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Problem> {
     let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    // An address in the request line goes before the header.
+    // An authority in the request line takes precedence over the Host header.
     let host = request.uri.authority().map(|host| host.as_str()).or_else(|| text(header::HOST)).unwrap_or_default();
     if !server.answers_to(host) {
-        let message = format!("this server does not answer to the host {host:?}");
+        let message = format!("unknown host {host:?}; accept it with --host");
         return Err(Problem::new(Code::OriginRefused, message));
     }
-    // A page of this very server, at this very port: another port of this machine is another site.
+    // The own origin includes the port: another port of this machine is another site.
     let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host));
     if headers.contains_key(header::ORIGIN) && !is_listed && !text(header::ORIGIN).is_some_and(is_own) {
-        let message = format!("calls from pages of {} are not taken", text(header::ORIGIN).unwrap_or("that site"));
+        let message = format!(
+            "requests from pages of {} are not allowed; see [server] cors",
+            text(header::ORIGIN).unwrap_or("that site")
+        );
         return Err(Problem::new(Code::OriginRefused, message));
     }
     is_taken(request)
 }
 
-/// Refuses what a page of another site had a browser fetch. Such a GET says where it comes from only here; where a GET
-/// changes something, that counts.
+/// Rejects requests that a page of another site made a browser send. A cross-site GET is only recognisable by this
+/// header, which matters where a GET changes something.
 pub(super) fn from_here(headers: &HeaderMap) -> Result<(), Problem> {
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     match site.is_none_or(|site| matches!(site, "same-origin" | "none")) {
         true => Ok(()),
-        false => Err(Problem::new(Code::OriginRefused, "calls from pages of other sites are not taken")),
+        false => Err(Problem::new(Code::OriginRefused, "requests from pages of other sites are not allowed")),
     }
 }
 
-/// What a form of another site can send without asking is never JSON by its type.
+/// Checks content type and length. Forms of another site can be sent without preflight, but never with the type JSON.
 fn is_taken(request: &Parts) -> Result<(), Problem> {
     let Parts { method, uri, headers, .. } = request;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let changes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
     let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    // A body without a declared length is one, too.
+    // A chunked body has no declared length.
     let has_body = length.map_or_else(|| headers.contains_key(header::TRANSFER_ENCODING), |length| length > 0);
     let kind = text(header::CONTENT_TYPE).unwrap_or_default();
     let is_taken = Upload::of(kind).is_some_and(|kind| kind.is_taken(method, uri));
@@ -131,7 +135,7 @@ fn is_taken(request: &Parts) -> Result<(), Problem> {
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     if length.is_some_and(|length| length > BODY as u64) {
-        let message = format!("the body has more than {BODY} bytes");
+        let message = format!("the body exceeds {BODY} bytes");
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! `POST /hooks/{id}`: a call from elsewhere that starts a run; and `/api/v1/hooks`.
+//! Webhooks: `POST /hooks/{id}` starts a run, `/api/v1/hooks` manages the hooks.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -28,41 +28,41 @@ use super::start::{Call, Starting};
 use crate::app::secret;
 use crate::server::params::{At, Params};
 
-/// What every generated secret begins with, so that secret scanners know it.
+/// Prefix of generated secrets, for secret scanners.
 const PREFIX: &str = "flh_";
 
-/// Where callers send the secret itself.
+/// Header with the secret.
 const SECRET: HeaderName = HeaderName::from_static("x-hook-secret");
 
-/// Where callers send `sha256=` and the HMAC-SHA256 of the body under the secret, in hex.
+/// Header with `sha256=` and the HMAC-SHA256 of the body under the secret, in hex.
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
 
-/// What callers name a delivery with: sent twice, it starts one run.
+/// Headers that identify a delivery: a repeated delivery does not start another run.
 const DELIVERY: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
 
-/// What a hook starts.
+/// The settings of a webhook.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewHook {
-    /// The id of the workflow.
+    /// Id of the workflow to run.
     workflow: String,
-    /// The name of a secret (`FLOWLOOM_SECRET_<NAME>` of the server) with which callers sign the body. Without it a secret
-    /// is made, which callers send.
+    /// Name of a secret (`FLOWLOOM_SECRET_<NAME>` on the server) with which callers sign the body. Without it, a secret
+    /// is generated that callers send.
     #[serde(default)]
     secret_name: Option<String>,
 }
 
-/// A hook.
+/// A webhook.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Hook {
     id: String,
     user: String,
     workflow: String,
-    /// Its address on this server.
+    /// URL path of the webhook on this server.
     path: String,
-    /// The name of the secret with which callers sign, if there is one.
+    /// Name of the secret with which callers sign the body; null if callers send a generated secret.
     secret_name: Option<String>,
-    /// The secret that callers send in `X-Hook-Secret`; it is shown this once.
+    /// The generated secret, to be sent in `X-Hook-Secret`. It is returned only once.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
 }
@@ -74,13 +74,13 @@ impl Hook {
     }
 }
 
-/// Hooks, by id.
+/// Webhooks, sorted by id.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Hooks {
     items: Vec<Hook>,
 }
 
-/// A hook as the store keeps it, and its secret if one is made.
+/// Builds the stored form of a webhook, and the generated secret, if any.
 pub(crate) fn row(
     holder: String,
     id: String,
@@ -92,7 +92,7 @@ pub(crate) fn row(
     (HookRow { id, holder, workflow, secret_hash, secret_name, created_at: SystemClock.now_ms() }, secret)
 }
 
-/// The hooks.
+/// Lists webhooks.
 #[utoipa::path(get, path = "/api/v1/hooks", operation_id = "list_hooks", tag = "hooks", security(("key" = ["read"])), responses((status = 200, body = Hooks)))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Hooks>> {
     caller.may(Scope::Read)?;
@@ -100,9 +100,9 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
     Ok(Json(Hooks { items: rows.into_iter().map(|row| Hook::of(row, None)).collect() }))
 }
 
-/// Puts a hook in the place of the one with this id; its secret is a new one.
+/// Creates or replaces the webhook with this id and generates a new secret.
 #[utoipa::path(put, path = "/api/v1/hooks/{id}", operation_id = "put_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewHook,
-    responses((status = 200, body = Hook), (status = 404, description = "There is no such workflow", body = Document)))]
+    responses((status = 200, body = Hook), (status = 404, description = "The workflow does not exist", body = Document)))]
 pub(crate) async fn put(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -117,9 +117,9 @@ pub(crate) async fn put(
     Ok(Json(Hook::of(row, secret)))
 }
 
-/// Takes a hook away.
+/// Deletes a webhook.
 #[utoipa::path(delete, path = "/api/v1/hooks/{id}", operation_id = "delete_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose),
-    responses((status = 204, description = "It is gone"), (status = 404, body = Document)))]
+    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -131,18 +131,18 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The run that a call has started.
+/// The run that a request started.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Taken {
     run_id: String,
 }
 
-/// Starts a run whose input is the body. It needs no key, but the hook's secret: itself in `X-Hook-Secret`, or as the
-/// signature of the body in `X-Hub-Signature-256`.
+/// Starts a run with the request body as its input. Requires the hook's secret instead of an API key: either in
+/// `X-Hook-Secret`, or as the signature of the body in `X-Hub-Signature-256`.
 #[utoipa::path(post, path = "/hooks/{id}", operation_id = "call_hook", tag = "hooks", params(("id" = String, Path),
-    ("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run; also `Webhook-Id` and `X-GitHub-Delivery`")),
+    ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run; `Webhook-Id` and `X-GitHub-Delivery` work, too")),
     request_body = Object,
-    responses((status = 202, description = "The run goes on", body = Taken), (status = 400, body = Document), (status = 401, description = "The secret is missing or wrong, or there is no such hook", body = Document),
+    responses((status = 202, description = "The run was started", body = Taken), (status = 400, body = Document), (status = 401, description = "The secret is missing or wrong, or the webhook does not exist", body = Document),
         (status = 409, body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
 pub(crate) async fn call(
     State(server): State<Arc<Server>>,
@@ -153,13 +153,13 @@ pub(crate) async fn call(
     let body = text(&server, request).await?;
     let shared = server.clone();
     let found = super::blocking(move || shared.app.store.hook(&id)).await??;
-    let refused = || Problem::new(Code::KeyUnknown, "the hook's secret is missing or wrong, or there is no such hook");
+    let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
     let hook = found.filter(|hook| is_known(hook, &headers, &body)).ok_or_else(refused)?;
     server.live.admit()?;
     let inputs = match body.trim() {
         "" => Map::new().into(),
         _ => parse_value(&body)
-            .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is no JSON: {}", error.message)))?,
+            .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
     let headers = with_key(&headers);
     let call = Call { server: &server, owner: hook.holder.clone(), headers: &headers };
@@ -169,13 +169,13 @@ pub(crate) async fn call(
         call.begin(&definition, Starting::with(inputs), id).await
     });
     let run = run.await?.id;
-    // What is acknowledged is stored.
+    // Respond only after the start of the run is stored.
     server.live.begun(run).await;
     Ok((StatusCode::ACCEPTED, Json(Taken { run_id: run.to_string() })))
 }
 
-/// Whether a call knows the hook's secret. Hashes are compared, or signatures in constant time, so that how long it takes
-/// says nothing.
+/// Whether a request is authenticated by the hook's secret. Compares hashes, or signatures in constant time, so that
+/// timing reveals nothing.
 fn is_known(hook: &HookRow, headers: &HeaderMap, body: &str) -> bool {
     let sent = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(kept) = &hook.secret_hash {
@@ -191,13 +191,13 @@ fn is_known(hook: &HookRow, headers: &HeaderMap, body: &str) -> bool {
     mac.verify_slice(&signed).is_ok()
 }
 
-/// The bytes of hex digits.
+/// Decodes hex digits.
 fn bytes(hex: &str) -> Option<Vec<u8>> {
     let pairs = hex.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
     pairs.collect::<Option<Vec<u8>>>().filter(|_| hex.len().is_multiple_of(2))
 }
 
-/// Headers in which a delivery's own name is the key under which it starts one run.
+/// Maps the identifier of a delivery to the idempotency key of its run.
 fn with_key(headers: &HeaderMap) -> HeaderMap {
     let key = DELIVERY.iter().find_map(|name| headers.get(*name)).cloned();
     key.map(|key| (HeaderName::from_static(DELIVERY[0]), key)).into_iter().collect()

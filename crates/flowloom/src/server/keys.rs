@@ -1,4 +1,4 @@
-//! Who calls: API keys and what they allow.
+//! API keys: authentication of callers, and scopes.
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
@@ -15,20 +15,20 @@ use super::Server;
 use super::problem::Problem;
 use super::rate::Who;
 
-/// What every key begins with, so that secret scanners know it.
+/// Prefix of API keys, for secret scanners.
 const PREFIX: &str = "fl_";
 
-/// What a key allows. Each allows what stands before it, too, but for `run`, which does not need `read`.
+/// Permission of a key. `write` includes `read`; `admin` includes everything; `run` does not include `read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scope {
-    /// Looking.
+    /// Read everything.
     Read,
-    /// Starting runs, and answering them.
+    /// Start runs and answer their questions.
     Run,
-    /// Changing workflows.
+    /// Change workflows.
     Write,
-    /// Everything.
+    /// All permissions.
     Admin,
 }
 
@@ -44,13 +44,13 @@ impl Scope {
         }
     }
 
-    /// Reads `read,run`.
+    /// Parses a list such as `read,run`. Fails with `UsageInvalid`.
     pub(crate) fn parse(text: &str) -> Result<Vec<Scope>, StepError> {
         let scope = |name: &str| {
             Scope::ALL.into_iter().find(|scope| scope.name() == name).ok_or_else(|| {
                 StepError::new(
                     Code::UsageInvalid,
-                    format!("there is no scope {name:?}; there are read, run, write and admin"),
+                    format!("unknown scope {name:?}; expected read, run, write or admin"),
                 )
             })
         };
@@ -58,7 +58,7 @@ impl Scope {
     }
 }
 
-/// A new key and what is kept of it.
+/// Creates a key. Returns the secret and the row to store, which contains only its hash.
 pub(crate) fn create(name: &str, scopes: &[Scope], holder: Option<String>, now_ms: u64) -> (String, KeyRow) {
     let secret = format!("{PREFIX}{}", random());
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
@@ -74,10 +74,10 @@ pub(crate) fn create(name: &str, scopes: &[Scope], holder: Option<String>, now_m
     (secret, row)
 }
 
-/// 256 random bits of the system's, as 64 hex digits.
+/// 256 random bits from the operating system, as 64 hex digits.
 pub(super) fn random() -> String {
     let mut bytes = [0; 32];
-    // A system without random bytes has no safe keys, and starts no runs either.
+    // Without random bytes there are no safe keys, and no runs can be started either.
     getrandom::fill(&mut bytes).unwrap_or_else(|error| panic!("the system gives no random bytes: {error}"));
     hex(&bytes)
 }
@@ -86,48 +86,51 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is kept of a secret.
+/// The stored hash of a secret.
 pub(super) fn hash(secret: &str) -> String {
     hex(&Sha256::digest(secret.as_bytes()))
 }
 
-/// Who calls, and what they may do.
+/// The authenticated caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The user on whose behalf the call is made; `None` for a key that may act for any.
+    /// The user on whose behalf the request is made; `None` for a key that may act for any user.
     pub(crate) user: Option<String>,
-    /// The id of the key.
+    /// Id of the API key.
     pub(super) key: Option<Arc<str>>,
     scopes: Vec<Scope>,
 }
 
 impl Caller {
-    /// Whoever uses this process itself.
+    /// The caller for requests made by this process itself.
     pub(crate) fn own(user: &str) -> Caller {
         Caller { user: Some(user.to_owned()), ..Caller::anyone() }
     }
 
-    /// Who calls a server that asks for no key.
+    /// The caller of a server that requires no key.
     fn anyone() -> Caller {
         Caller { user: None, key: None, scopes: vec![Scope::Admin] }
     }
 
-    /// Refuses a caller who lacks a scope.
+    /// Fails with `ScopeMissing` if the caller lacks a scope.
     pub(crate) fn may(&self, scope: Scope) -> Result<(), Problem> {
         let allows =
             |held: &Scope| *held == scope || *held == Scope::Admin || (scope == Scope::Read && *held == Scope::Write);
         match self.scopes.iter().any(allows) {
             true => Ok(()),
-            false => Err(Problem::new(Code::ScopeMissing, format!("this needs a key with the scope {}", scope.name()))),
+            false => Err(Problem::new(
+                Code::ScopeMissing,
+                format!("this request requires a key with the scope {}", scope.name()),
+            )),
         }
     }
 
-    /// Whose objects the call makes.
+    /// The user who owns objects that the request creates.
     pub(crate) fn holder(&self) -> &str {
         self.user.as_deref().unwrap_or("local")
     }
 
-    /// On whose behalf the call is made, which says `named`: a key that belongs to a user is that user's.
+    /// Resolves the user of a request that names `named`. Fails with `NotThere` if the key belongs to another user.
     pub(crate) fn acts_for(&self, named: Option<String>) -> Result<String, Problem> {
         match (&self.user, named) {
             (Some(user), Some(other)) if *user != other => Err(Problem::not_there("user", &other)),
@@ -136,7 +139,7 @@ impl Caller {
         }
     }
 
-    /// Whether an object of `holder` is the caller's.
+    /// Whether the caller may access objects of the given user.
     pub(crate) fn owns(&self, holder: &str) -> bool {
         self.user.as_deref().is_none_or(|user| user == holder)
     }
@@ -146,7 +149,7 @@ impl FromRequestParts<Arc<Server>> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Caller, Problem> {
-        // The guard has asked already.
+        // The guard has authenticated the request already.
         if let Some(known) = parts.extensions.get::<Caller>() {
             return Ok(known.clone());
         }
@@ -155,28 +158,28 @@ impl FromRequestParts<Arc<Server>> for Caller {
         let given = given.and_then(|text| text.split_once(' '));
         let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
         match given {
-            // What is compared is a hash of 244 random bits, looked up by an index: its time says nothing of the key.
+            // The lookup compares hashes of 256 random bits through an index; its timing reveals nothing about the key.
             Some(secret) => match server.app.store.key(&hash(secret))? {
                 Some(row) => {
                     let key = Some(row.id.as_str().into());
                     server.rates.take(Who::Key(row.id))?;
                     Ok(Caller { user: row.holder, key, scopes: Scope::parse(&row.scopes)? })
                 }
-                // Who has no good key is counted by address, so that nobody tries many.
+                // Requests without a valid key are counted by address, which limits guessing.
                 None => {
                     peer.map_or(Ok(()), |peer| server.rates.take(peer))?;
-                    // Clients of other systems send some key always. One that looks like ours was meant to be one.
+                    // Clients of other systems always send some key. A key with our prefix was meant to be valid.
                     if server.is_open && !secret.starts_with(PREFIX) {
                         return Ok(Caller::anyone());
                     }
-                    Err(Problem::new(Code::KeyUnknown, "the key is not known, or was revoked"))
+                    Err(Problem::new(Code::KeyUnknown, "the API key is unknown or revoked"))
                 }
             },
             None => {
                 peer.map_or(Ok(()), |peer| server.rates.take(peer))?;
                 match server.is_open {
                     true => Ok(Caller::anyone()),
-                    false => Err(Problem::new(Code::KeyMissing, "give a key: Authorization: Bearer fl_…")),
+                    false => Err(Problem::new(Code::KeyMissing, "an API key is required: Authorization: Bearer fl_…")),
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! Connections: how many there are, how long a client may take to say what it wants and to take what it is sent.
+//! Accepts connections: limits their number, and how long a client may take to send a request and to receive the
+//! response.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,16 +25,16 @@ use tower_service::Service as _;
 
 use super::settings::Settings;
 
-/// Bytes of a request's head at most, and of what waits to be sent on a connection.
+/// Maximum size of a request head, and of buffered output per connection, in bytes.
 const HEAD: usize = 64 << 10;
 
-/// Files that the database, sandboxes and requests of runs may need beside connections.
+/// Number of file descriptors reserved for the database, sandboxes and outgoing requests.
 const FILES: u64 = 512;
 
-/// Before the next try when a connection could not be taken, for example because there are no more files.
+/// Delay before accepting again after a failure, for example when no file descriptors are left.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Serves connections until it is told to stop, and then until those under way have their answers.
+/// Serves connections until the server is stopped, then until pending responses are sent.
 pub(crate) async fn listen(listener: TcpListener, router: Router, settings: &Settings, told: CancellationToken) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(settings.head_timeout()).max_header_size(HEAD).max_buf_size(HEAD);
@@ -52,14 +53,14 @@ pub(crate) async fn listen(listener: TcpListener, router: Router, settings: &Set
     connections.wait().await;
 }
 
-/// The next connection, once there is a seat for it; `None` when the server stops.
+/// Accepts the next connection once a slot is free; `None` when the server stops.
 async fn next(
     listener: &TcpListener,
     seats: &Arc<Semaphore>,
     told: &CancellationToken,
 ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let accepted = async {
-        // Those who find no seat wait in the system's queue. The semaphore is never closed.
+        // Connections without a slot wait in the kernel's queue. The semaphore is never closed.
         let seat = seats.clone().acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
@@ -75,14 +76,14 @@ async fn next(
 }
 
 async fn serve(http: &http1::Builder, stream: Patient, peer: SocketAddr, router: Router, told: CancellationToken) {
-    // Events are small, and each should leave at once; where that cannot be set, they leave a little later.
+    // Events are small and should be sent immediately; without TCP_NODELAY they are sent a little later.
     let _ = stream.stream.set_nodelay(true);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
         router.clone().call(request)
     });
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
-    // A connection that breaks is its client's affair.
+    // A broken connection concerns only its client.
     tokio::select! {
         _ = &mut connection => {}
         () = told.cancelled() => {
@@ -92,8 +93,8 @@ async fn serve(http: &http1::Builder, stream: Patient, peer: SocketAddr, router:
     }
 }
 
-/// As many connections as are wished and as there can be files for. The bound on open files that a shell sets is for
-/// programs of the last century; up to the hard one, a program may set it itself.
+/// The number of connections: as configured, limited by the available file descriptors. Raises the soft limit to the
+/// hard limit.
 fn seats(wished: usize) -> usize {
     let mut files = getrlimit(Resource::Nofile);
     let raised = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
@@ -104,12 +105,12 @@ fn seats(wished: usize) -> usize {
     wished.min(usize::try_from(possible).unwrap_or(usize::MAX)).clamp(1, Semaphore::MAX_PERMITS)
 }
 
-/// A connection that breaks when its client takes nothing for too long. What waits for it is bounded: `HEAD` bytes and one
-/// event here, and a run's queue for each follower.
+/// A connection that breaks if its client accepts no data for too long. Buffered data is bounded: 64 KiB and one
+/// event here, plus the queue of each subscription.
 struct Patient {
     stream: TcpStream,
     patience: Duration,
-    /// Runs while there is something that the client does not take.
+    /// Timer that runs while the client does not accept data.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 

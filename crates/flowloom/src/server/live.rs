@@ -1,4 +1,4 @@
-//! The runs that this server drives.
+//! Supervises the runs that this server drives.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,16 +14,16 @@ use super::problem::Problem;
 use crate::telemetry::Telemetry;
 use flowloom_core::code::Code;
 
-/// The runs under way, by id.
+/// Live runs by id.
 pub(crate) struct Live {
     runs: Mutex<HashMap<RunId, Entry>>,
     max: usize,
     is_closed: AtomicBool,
-    /// Where ended runs are told.
+    /// Where finished runs are traced.
     telemetry: Option<Telemetry>,
 }
 
-/// A run under way.
+/// A live run.
 #[derive(Clone)]
 struct Entry {
     control: Control,
@@ -31,27 +31,27 @@ struct Entry {
     ending: Ending,
 }
 
-/// A run that a call has started, or found going on.
+/// A run that a request started, or found already running.
 pub(crate) struct Begun {
     pub(crate) id: RunId,
-    /// Tells when it is no longer driven, if it is driven here.
+    /// Resolves when the run is no longer driven; `None` if this process does not drive it.
     pub(crate) ending: Option<Ending>,
-    /// All that happens, if the call wants to hear it.
+    /// All events from the start, if the request streams them.
     pub(crate) heard: Option<Subscription>,
 }
 
-/// Where a run stood when it was no longer driven.
+/// The outcome of a run that is no longer driven.
 pub(crate) struct Ended {
     pub(crate) plan: Arc<Plan>,
     pub(crate) outcome: Outcome,
 }
 
-/// Tells when a run is no longer driven.
+/// Resolves when a run is no longer driven.
 #[derive(Clone)]
 pub(crate) struct Ending(watch::Receiver<Option<Arc<Ended>>>);
 
 impl Ending {
-    /// Where the run stands then; `None` if the task that drove it is gone without a word.
+    /// Waits for the outcome; `None` if the driving task was aborted.
     pub(crate) async fn wait(mut self) -> Option<Arc<Ended>> {
         self.0.wait_for(Option::is_some).await.ok()?.clone()
     }
@@ -66,44 +66,47 @@ impl Live {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there are.
+    /// The number of live runs.
     pub(crate) fn count(&self) -> usize {
         self.runs().len()
     }
 
-    /// Refuses a further run when there are as many as there may be.
+    /// Fails with `TooManyRuns` if the limit is reached or the server is stopping.
     pub(crate) fn admit(&self) -> Result<(), Problem> {
         if self.is_closed() {
-            return Err(Problem::new(Code::TooManyRuns, "the server is about to stop"));
+            return Err(Problem::new(Code::TooManyRuns, "the server is stopping"));
         }
         match self.count() < self.max {
             true => Ok(()),
-            false => Err(Problem::new(Code::TooManyRuns, format!("{} runs are under way", self.max))),
+            false => Err(Problem::new(
+                Code::TooManyRuns,
+                format!("{} runs are running already, which is the limit", self.max),
+            )),
         }
     }
 
-    /// Whether no further runs are taken, because the program is about to end.
+    /// Whether no further runs are accepted because the program is stopping.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Takes no further runs.
+    /// Stops accepting runs.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Drives a run of `plan`, and hears it from its first event on if the call wants that.
+    /// Drives a run of `plan`; optionally subscribes from its first event.
     pub(crate) async fn begin(self: &Arc<Live>, run: Run, plan: Arc<Plan>, is_heard: bool) -> Begun {
         let (id, heard) = (run.id(), is_heard.then(|| run.subscribe()));
         Begun { id, heard, ending: Some(self.drive(run, plan).await) }
     }
 
-    /// A run that was begun before.
+    /// A run that was started before.
     pub(crate) fn again(&self, id: RunId) -> Begun {
         Begun { id, ending: self.ending(id), heard: None }
     }
 
-    /// Drives a run of `plan`, on a task of its own from where it waits for something.
+    /// Drives a run of `plan`, on its own task once it first suspends.
     pub(crate) async fn drive(self: &Arc<Live>, run: Run, plan: Arc<Plan>) -> Ending {
         let id = run.id();
         let (over, ending) = watch::channel(None);
@@ -112,22 +115,22 @@ impl Live {
         let live = self.clone();
         let mut driving = Box::pin(async move {
             let outcome = run.drive().await;
-            // Before those who wait are woken, so that they find it gone.
+            // Removed before waiters are woken, so that they find it gone.
             live.runs().remove(&id);
             if let Some(telemetry) = &live.telemetry {
                 telemetry.tell(&outcome.state);
             }
-            // Nobody may wait for it.
+            // There may be no waiter.
             let _ = over.send(Some(Arc::new(Ended { plan, outcome })));
         });
-        // Many runs wait for nothing: to hand such a one to another task would take longer than the run.
+        // Many runs never suspend: spawning a task would take longer than the run.
         if futures_util::poll!(&mut driving).is_pending() {
             tokio::spawn(driving);
         }
         ending
     }
 
-    /// Ready when a run that was started just now is in the journal, or has failed to get there.
+    /// Resolves when a run that was just started is in the journal, or has failed to get there.
     pub(crate) async fn begun(&self, id: RunId) {
         if let Some(mut heard) = self.subscribe(id)
             && heard.after() == 0
@@ -136,18 +139,18 @@ impl Live {
         }
     }
 
-    /// Tells when a run ends, if it is under way.
+    /// The completion of a live run; `None` if it is not live here.
     pub(crate) fn ending(&self, id: RunId) -> Option<Ending> {
         self.runs().get(&id).map(|entry| entry.ending.clone())
     }
 
-    /// Hears a run from now on, if it is under way.
+    /// Subscribes to a live run from now on; `None` if it is not live here.
     pub(crate) fn subscribe(&self, id: RunId) -> Option<Subscription> {
         let listen = self.runs().get(&id).map(|entry| entry.listen.clone());
         listen?.subscribe()
     }
 
-    /// The control of a run, if it is under way.
+    /// The control of a live run; `None` if it is not live here.
     pub(crate) fn control(&self, id: RunId) -> Option<Control> {
         self.runs().get(&id).map(|entry| entry.control.clone())
     }
@@ -159,7 +162,7 @@ impl Live {
         }
     }
 
-    /// The ids of all of them.
+    /// The ids of the live runs.
     pub(crate) fn ids(&self) -> Vec<RunId> {
         self.runs().keys().copied().collect()
     }

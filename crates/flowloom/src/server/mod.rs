@@ -1,5 +1,5 @@
-//! `flowloom serve`: the definitions of a folder as a service. Thin handlers over the runtime, which does not know that it
-//! is served.
+//! `flowloom serve`: serves the definitions of a folder over HTTP. Handlers are thin; the runtime knows nothing about
+//! the server.
 
 mod agents;
 mod body;
@@ -70,53 +70,53 @@ use revoked::Streams;
 use takeup::TakeUp;
 use threads::Busy;
 
-/// How long runs under way may take to reach their next step when the server stops.
+/// How long live runs may take to reach their next step when the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long answers may take to be sent then.
+/// How long sending pending responses may take when the server stops.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Between two looks at a run that another process drives.
+/// Interval of polling a run that another worker drives.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How a server is started.
+/// Options of a server.
 pub(crate) struct Options {
-    /// The folder of definitions.
+    /// Folder of the definitions.
     pub(crate) folder: PathBuf,
-    /// Where it listens.
+    /// Address to listen on.
     pub(crate) bind: SocketAddr,
-    /// Further hosts it answers to.
+    /// Additional accepted host names.
     pub(crate) hosts: Vec<String>,
-    /// Runs under way at most.
+    /// Maximum number of live runs.
     pub(crate) max_runs: usize,
-    /// How it tells of itself.
+    /// Log format.
     pub(crate) log: Style,
 }
 
-/// What handlers share.
+/// State shared by all handlers.
 pub(crate) struct Server {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) live: Arc<Live>,
-    /// Held by everyone who follows a run, and so counts them.
+    /// Each follower of a run holds a clone; the reference count is their number.
     pub(crate) followers: Arc<()>,
-    /// Threads with a turn under way.
+    /// Threads with a turn in progress.
     pub(crate) busy: Busy,
-    /// Whether calls without a key are taken: there are no keys, and only this machine can call.
+    /// Whether requests without a key are accepted: no keys exist, and only this machine can connect.
     pub(crate) is_open: bool,
     pub(crate) rates: Rates,
-    /// Streams that were opened with a key.
+    /// Open streams, by the key that opened them.
     streams: Streams,
-    /// Origins of other sites whose pages may call.
+    /// Origins of other sites whose pages may send requests.
     cors: Vec<String>,
     hosts: Vec<String>,
     openapi: serde_json::Value,
-    /// What each operation asks for: by path, and then by method.
+    /// Required scopes by path and method.
     scopes: HashMap<String, Vec<(Method, Scope)>>,
 }
 
 impl Server {
-    /// One that nobody calls from outside: it serves this process alone.
+    /// A server without network access, for use inside this process.
     fn private(app: Arc<App>, folder: PathBuf, live: Arc<Live>) -> Server {
         Server {
             catalog: Arc::new(Catalog::new(folder, app.clone())),
@@ -144,12 +144,12 @@ impl Server {
         matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1") || self.hosts.contains(&name)
     }
 
-    /// Whether a run goes on somewhere, or will: one that says it is running is taken up when its process has gone.
+    /// Whether a worker drives a run or will: a run with status `running` is reclaimed if its worker is dead.
     pub(crate) fn goes_on(&self, id: RunId) -> bool {
         matches!(self.app.store.run(id), Ok(Some(run)) if goes_on(&run))
     }
 
-    /// Waits until a run is no longer driven, wherever that is.
+    /// Waits until no worker drives a run.
     pub(crate) async fn wait(&self, id: RunId) {
         self.live.wait(id).await;
         while self.goes_on(id) {
@@ -159,24 +159,25 @@ impl Server {
     }
 }
 
-/// Whether a run goes on somewhere, or will.
+/// Whether a worker drives a run or will.
 fn goes_on(run: &RunRow) -> bool {
     run.finished_at.is_none() && (run.is_driven || run.status == Status::Running.name())
 }
 
-/// Serves until the program is told to stop.
+/// Serves until the program is stopped. Fails with `BindRefused` if the address is unavailable, or public without any
+/// API key.
 pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     crate::log::start(options.log);
     let is_local = options.bind.ip().is_loopback();
     let has_keys = app.store.keys()?.iter().any(|key| key.revoked_at.is_none());
     if !is_local && !has_keys {
         let message = format!(
-            "{} can be reached from other machines, and there is no key; make one with flowloom keys create",
+            "{} is reachable from other machines, but there is no API key; create one with flowloom keys create",
             options.bind
         );
         return Err(StepError::new(Code::BindRefused, message));
     }
-    let refused = |error| StepError::new(Code::BindRefused, format!("{} cannot be used: {error}", options.bind));
+    let refused = |error| StepError::new(Code::BindRefused, format!("cannot listen on {}: {error}", options.bind));
     let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let _alone = app.store.serve_alone()?;
@@ -197,7 +198,7 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
         openapi,
         ..Server::private(app, options.folder, Live::new(options.max_runs, telemetry))
     });
-    // Heard from here on: who reads that it serves may tell it to stop at once.
+    // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =
         [signal(SignalKind::interrupt()).map_err(refused)?, signal(SignalKind::terminate()).map_err(refused)?];
     let told = CancellationToken::new();
@@ -209,9 +210,9 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let (live, store) = (server.live.clone(), server.app.store.clone());
     let router = router
         .route(mcp::http::PATH, mcp::http::route(&server))
-        .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
+        .fallback(async || Problem::new(Code::NotThere, "there is no such route; for a list: GET /openapi.json"))
         .method_not_allowed_fallback(async || {
-            let message = "this route takes no such calls; GET /openapi.json says which it takes";
+            let message = "this route does not support the method; for its methods: GET /openapi.json";
             Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)
         })
         .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
@@ -219,25 +220,25 @@ pub(crate) async fn serve(app: App, options: Options) -> Result<(), StepError> {
     let mut serving = std::pin::pin!(listen::listen(listener, router, &settings, told.clone()));
     let mut stopping = std::pin::pin!(stop(&live, signals, told));
     tokio::select! {
-        // Nobody is connected any more; the runs have their time all the same.
+        // All connections are closed; live runs still get their time.
         () = &mut serving => stopping.await,
         () = &mut stopping => {
-            // Those who waited for a run get their answer.
+            // Requests that wait for a run receive their response.
             let _ = tokio::time::timeout(LAST, &mut serving).await;
         }
     }
-    // They hold the store, which says when it is dropped that this process has ended.
+    // Background tasks hold the store, which marks this worker as ended when it is dropped.
     let _ = tokio::time::timeout(LAST, keepers.wait()).await;
-    // If it cannot be said now, the others notice.
+    // If this fails, other workers notice by the expired lease.
     let _ = store.leave().await;
     match options.log {
-        Style::Text => eprintln!("Stopped; {} runs go on when it is started again", live.count()),
+        Style::Text => eprintln!("Stopped; {} runs continue at the next start", live.count()),
         Style::Json => tracing::info!(unfinished = live.count(), "stopped"),
     }
     Ok(())
 }
 
-/// Takes up what was left, and starts what the server does besides answering, until it is told to stop.
+/// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
 async fn keepers(server: &Arc<Server>, told: &CancellationToken) -> Result<TaskTracker, StepError> {
     let mut take_up = TakeUp::new(server.clone());
     take_up.look().await?;
@@ -254,13 +255,13 @@ async fn keepers(server: &Arc<Server>, told: &CancellationToken) -> Result<TaskT
     Ok(keepers)
 }
 
-/// The routes, and their description.
+/// The routes and their OpenAPI document.
 fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
     #[derive(OpenApi)]
     #[openapi(
         info(
             title = "Flowloom",
-            description = "Runs agent workflows in five formats.",
+            description = "Runs agent workflows in six formats.",
             license(name = "MIT OR Apache-2.0")
         ),
         components(schemas(problem::Document, openai::failure::Failure))
@@ -311,7 +312,7 @@ fn routes() -> (Router<Arc<Server>>, utoipa::openapi::OpenApi) {
         .split_for_parts()
 }
 
-/// The routes of the systems that the formats come from.
+/// The routes of the original systems.
 fn seeds() -> OpenApiRouter<Arc<Server>> {
     use seeds::agentflow::{author, automate, blocks, doer, executions, memory, notifications, pipelines};
     use seeds::{agentos, anythingllm};
@@ -353,7 +354,7 @@ fn seeds() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(memory::put, memory::remove))
 }
 
-/// This description.
+/// Returns this OpenAPI document.
 #[utoipa::path(get, path = "/openapi.json", tag = "about", operation_id = "describe",
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
 async fn description(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
@@ -365,22 +366,19 @@ fn greet(server: &Server, address: SocketAddr) -> Result<(), StepError> {
     eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
     for definition in &definitions {
         let mark = if definition.is_refused { "✗" } else { "✓" };
-        eprintln!("  {mark} {:<32} {}", definition.id, definition.file().unwrap_or("(kept in the database)"));
+        eprintln!("  {mark} {:<32} {}", definition.id, definition.file().unwrap_or("(stored in the database)"));
     }
     if let Some(first) = definitions.iter().find(|one| !one.is_refused) {
         let key = if server.is_open { "" } else { " -H 'Authorization: Bearer fl_…'" };
-        eprintln!(
-            "Call one: curl{key} --json '{{\"workflow\": \"{}\"}}' 'http://{address}/api/v1/runs?wait=60'",
-            first.id
-        );
+        eprintln!("Try: curl{key} --json '{{\"workflow\": \"{}\"}}' 'http://{address}/api/v1/runs?wait=60'", first.id);
     }
-    eprintln!("As models of OpenAI's interface: http://{address}/v1; as MCP tools: http://{address}/mcp");
-    eprintln!("Routes: http://{address}/openapi.json");
+    eprintln!("OpenAI-compatible API: http://{address}/v1; MCP: http://{address}/mcp");
+    eprintln!("All routes: http://{address}/openapi.json");
     Ok(())
 }
 
-/// Ready when the program is told to stop and the runs under way have had their time. What is not done by then is
-/// taken up at the next start.
+/// Resolves when the program is stopped and live runs have had their time. Unfinished runs are reclaimed at the next
+/// start.
 async fn stop(live: &Live, mut signals: [Signal; 2], told: CancellationToken) {
     let [interrupt, terminate] = &mut signals;
     tokio::select! {
@@ -394,12 +392,12 @@ async fn stop(live: &Live, mut signals: [Signal; 2], told: CancellationToken) {
             live.wait(id).await;
         }
     };
-    // What is left is left to the next start.
+    // Unfinished runs are left to the next start.
     let _ = tokio::time::timeout(GRACE, all).await;
 }
 
-/// Work that reads files or the database, off the threads that serve.
+/// Runs file or database work on a blocking thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Problem::new(Code::StoreFailed, format!("the work was not done: {error}")))
+    done.map_err(|error| Problem::new(Code::StoreFailed, format!("the background task failed: {error}")))
 }

@@ -1,6 +1,6 @@
-//! `GET /api/v1/models`: the models that steps can name.
+//! `GET /api/v1/models`: lists the models that steps can use.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::Server;
 use super::keys::{Caller, Scope};
 use super::problem::Answer;
 
-/// Local models and providers, as `flowloom models list --json` prints them.
+/// Lists local models and providers, as printed by `flowloom models list --json`.
 #[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, providers}`")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<serde_json::Value>> {
     caller.may(Scope::Read)?;

@@ -1,4 +1,4 @@
-//! What the address of a call says: its path and its parameters, whose errors are problems like all others.
+//! Extractors for path and query parameters, whose errors are problem documents.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use super::Server;
 use super::problem::Problem;
 
-/// The parameters after the `?`.
+/// The query parameters.
 pub(crate) struct Params<T>(pub(crate) T);
 
-/// What stands in the path where the route has a name.
+/// The parameters in the path.
 pub(crate) struct At<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<Arc<Server>> for Params<T> {
@@ -35,5 +35,5 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Server>> for At<T> {
 }
 
 fn invalid(why: &str) -> Problem {
-    Problem::new(Code::RequestInvalid, format!("the address cannot be read: {why}"))
+    Problem::new(Code::RequestInvalid, format!("invalid URL: {why}"))
 }

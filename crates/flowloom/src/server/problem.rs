@@ -1,4 +1,4 @@
-//! Errors of the server: RFC 9457 problem documents, with the code that every error of Flowloom has.
+//! Errors of the server: RFC 9457 problem documents with an error code.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::blocks::Refused;
 
-/// Why a call failed.
+/// An error of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     code: Code,
@@ -19,28 +19,28 @@ pub(crate) struct Problem {
     errors: Vec<serde_json::Value>,
 }
 
-/// The same as it is sent.
+/// The problem document as it is sent.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct Document {
-    /// Where this server explains the code.
+    /// URL of the error code's page on this server.
     #[serde(rename = "type")]
     kind: String,
-    /// What the code means.
+    /// Title of the error code.
     title: &'static str,
     /// The HTTP status.
     status: u16,
     /// The error code, for example `FL1031`.
     code: String,
-    /// What went wrong this time.
+    /// Description of this occurrence.
     detail: String,
-    /// Every problem of a definition that was refused.
+    /// All diagnostics of a rejected definition.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     errors: Vec<serde_json::Value>,
 }
 
-/// What handlers give.
+/// The result of a handler.
 pub(crate) type Answer<T> = Result<T, Problem>;
 
 impl Problem {
@@ -48,13 +48,13 @@ impl Problem {
         Problem { code, status: status_of(code), detail: detail.into(), errors: Vec::new() }
     }
 
-    /// The same under another status, where one code has several.
+    /// Replaces the status, for codes with several.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Problem {
         self.status = status;
         self
     }
 
-    /// The same with the problems of a definition.
+    /// Adds the diagnostics of a definition.
     pub(crate) fn with_errors(mut self, errors: Vec<serde_json::Value>) -> Problem {
         self.errors = errors;
         self
@@ -72,7 +72,7 @@ impl Problem {
         &self.detail
     }
 
-    /// What is said of everything that is not there, or not the caller's.
+    /// The error for objects that do not exist or belong to another user.
     pub(crate) fn not_there(what: &str, name: &str) -> Problem {
         Problem::new(Code::NotThere, format!("there is no {what} {name}"))
     }
@@ -106,13 +106,13 @@ impl IntoResponse for Problem {
         if status == StatusCode::TOO_MANY_REQUESTS {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        // For routes whose errors look otherwise.
+        // Routes with another error form read it from here.
         response.extensions_mut().insert(self);
         response
     }
 }
 
-/// The HTTP status of an error before a run, or beside one.
+/// The HTTP status of an error outside of a run.
 fn status_of(code: Code) -> StatusCode {
     match code {
         Code::KeyMissing | Code::KeyUnknown => StatusCode::UNAUTHORIZED,
@@ -131,7 +131,7 @@ fn status_of(code: Code) -> StatusCode {
         }
         Code::StoreLocked => StatusCode::SERVICE_UNAVAILABLE,
         Code::RequestInvalid => StatusCode::BAD_REQUEST,
-        // A definition or an input that is refused.
+        // A rejected definition or input.
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     }
 }

@@ -1,4 +1,4 @@
-//! How many calls each caller may make in a second.
+//! Rate limits per caller.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,23 +9,23 @@ use flowloom_core::code::Code;
 
 use super::problem::{Answer, Problem};
 
-/// Callers that are counted at the same time, before those who have been quiet are forgotten.
+/// Number of tracked callers at which idle ones are removed.
 const CALLERS: usize = 10_000;
 
-/// Who calls: a key, or the address of a call without a good one.
+/// A caller: a key, or the address of a request without a valid key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Who {
     Key(String),
     Address(IpAddr),
 }
 
-/// What every caller has left.
+/// The remaining requests of every caller (token buckets).
 pub(crate) struct Rates {
     per_second: Option<f64>,
     left: Mutex<HashMap<Who, Left>>,
 }
 
-/// Calls that a caller had left at a moment; they grow by the rate, up to two seconds' worth.
+/// The remaining requests of a caller at a moment; refilled at the rate, up to two seconds' worth.
 #[derive(Clone, Copy)]
 struct Left {
     calls: f64,
@@ -33,12 +33,12 @@ struct Left {
 }
 
 impl Rates {
-    /// So many calls a second for each caller; without a number there is no bound.
+    /// Limits requests per second of each caller; `None` means unlimited.
     pub(crate) fn new(per_second: Option<f64>) -> Rates {
         Rates { per_second, left: Mutex::default() }
     }
 
-    /// Counts a call, or refuses it.
+    /// Counts a request. Fails with `TooManyCalls` if none is left.
     pub(crate) fn take(&self, who: Who) -> Answer<()> {
         let Some(rate) = self.per_second else { return Ok(()) };
         let (now, most) = (Instant::now(), (rate * 2.0).max(1.0));
@@ -50,7 +50,7 @@ impl Rates {
         let left = all.entry(who).or_insert(Left { calls: most, at: now });
         *left = Left { calls: grown(left), at: now };
         if left.calls < 1.0 {
-            let message = format!("a caller may make {rate} calls a second");
+            let message = format!("rate limit exceeded: {rate} requests per second");
             return Err(Problem::new(Code::TooManyCalls, message));
         }
         left.calls -= 1.0;

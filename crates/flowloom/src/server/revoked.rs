@@ -1,4 +1,4 @@
-//! Streams that end when the key is revoked that they were opened with: a stream may last longer than the right to it.
+//! Ends event streams whose API key was revoked, since a stream may outlive its permission.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::Server;
 use super::problem::Answer;
 
-/// Between two looks for keys that were revoked, maybe by another process.
+/// Interval of checking for keys that were revoked, possibly by another process.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The keys that streams were opened with. Each stream holds what ends it.
+/// The keys of open streams. Each stream holds the token that ends it.
 #[derive(Default)]
 pub(crate) struct Streams(Mutex<HashMap<Arc<str>, Arc<CancellationToken>>>);
 
@@ -25,7 +25,7 @@ impl Streams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer to a call with `key`, which ends with the key if it is a stream of events.
+    /// Ends the response with the key, if it is a stream of events.
     pub(super) fn bind(&self, key: Option<Arc<str>>, answer: Response) -> Response {
         let kind = answer.headers().get(header::CONTENT_TYPE);
         let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
@@ -35,7 +35,7 @@ impl Streams {
         answer.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(end))))
     }
 
-    /// Ends the streams whose keys `is_revoked`, and forgets keys that no stream holds any more.
+    /// Ends the streams of revoked keys, and forgets keys without open streams.
     fn end(&self, is_revoked: impl Fn(&str) -> bool) {
         self.by_key().retain(|key, ended| {
             let over = is_revoked(key);
@@ -47,14 +47,14 @@ impl Streams {
     }
 }
 
-/// Looks for revoked keys as long as streams are open, until the server is told to stop.
+/// Checks for revoked keys while streams are open, until the server stops.
 pub(super) async fn keep_looking(server: Arc<Server>, told: CancellationToken) {
     while told.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
         if server.streams.by_key().is_empty() {
             continue;
         }
         if let Err(error) = look(&server).await {
-            tracing::warn!("whether keys were revoked could not be read: {}", error.detail());
+            tracing::warn!("cannot check for revoked keys: {}", error.detail());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One run as an answer: waited for, shown, or as its events.
+//! Responses about a run: its summary after waiting, or its events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,23 +21,23 @@ use super::{Server, events};
 use crate::app::Opened;
 use crate::report;
 
-/// The longest time that a call waits for its run.
+/// Maximum time that a request waits for its run.
 pub(super) const WAIT: Duration = Duration::from_secs(600);
 
-/// Bytes that most answers fit into.
+/// Initial capacity of a response body in bytes; most fit.
 const ROOM: usize = 1024;
 
-/// How a call waits.
+/// Query parameter of waiting for a run.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Waiting {
-    /// Seconds that the call waits for the run to end; it goes on if it takes longer.
+    /// Seconds to wait for the run to end; the run continues if it takes longer.
     #[serde(default)]
     wait: Option<f64>,
 }
 
-/// The run as it stands, after waiting as long as the call wants; its events where the call wants those.
+/// Responds with the state of the run after waiting, or with its events if the request accepts them.
 pub(super) async fn answer(
     server: &Arc<Server>,
     begun: Begun,
@@ -75,7 +75,7 @@ pub(super) async fn answer(
     Ok((status, location, shown).into_response())
 }
 
-/// Waits until a run that was started just now is in the journal: what is acknowledged is stored. Says why it is not, if so.
+/// Waits until the start of a new run is stored, so that only stored runs are acknowledged. Fails if storing failed.
 pub(super) async fn stored(server: &Server, id: RunId, ending: Option<Ending>) -> Answer<()> {
     server.live.begun(id).await;
     let Some(ending) = ending else { return Ok(()) };
@@ -87,13 +87,13 @@ pub(super) async fn stored(server: &Server, id: RunId, ending: Option<Ending>) -
     Ok(())
 }
 
-/// Waits until a run is no longer driven, wherever that is; where it stands then, if it was driven here.
+/// Waits until no worker drives a run. Returns its outcome if this process drove it.
 pub(super) async fn over(server: &Server, id: RunId, ending: Option<Ending>) -> Option<Arc<Ended>> {
     if let Some(ending) = ending {
         let ended = ending.wait().await;
         let is_lost =
             |ended: &Arc<Ended>| ended.outcome.broken.as_ref().is_some_and(|error| error.code == Code::OwnershipLost);
-        // One that another process has taken over goes on there.
+        // A run that another worker reclaimed continues there.
         if !ended.as_ref().is_some_and(is_lost) {
             return ended;
         }
@@ -102,24 +102,24 @@ pub(super) async fn over(server: &Server, id: RunId, ending: Option<Ending>) -> 
     None
 }
 
-/// The same. If it takes longer than `time`, the run goes on.
+/// Waits at most `time` until no worker drives a run; the run continues afterwards.
 pub(super) async fn waited(server: &Server, id: RunId, ending: Option<Ending>, time: Duration) -> Option<Arc<Ended>> {
     tokio::time::timeout(time, over(server, id, ending)).await.ok().flatten()
 }
 
-/// Whether a call wants a run's events for its answer.
+/// Whether the request accepts an event stream.
 pub(super) fn wants_events(headers: &HeaderMap) -> bool {
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     accepts.is_some_and(|accepts| accepts.contains("text/event-stream"))
 }
 
-/// A stored run, and where it stands.
+/// The status and the summary of a stored run.
 pub(super) async fn summary(server: &Server, opened: &Opened) -> Answer<(Status, Response)> {
     let past = crate::commands::recorded(&server.app, opened).await?;
     Ok((past.state.status, shown(opened.id, &opened.plan, &past.state, &past.env)))
 }
 
-/// What a call is told of a run besides its summary.
+/// The fields that the API adds to the summary of a run.
 #[derive(Serialize)]
 struct Beside<'a> {
     name: &'a str,
@@ -128,17 +128,17 @@ struct Beside<'a> {
     steps: Vec<report::Step<'a>>,
 }
 
-/// What `run --json` prints, and the steps.
+/// The response with the summary of a run and its steps.
 fn shown(id: RunId, plan: &Plan, state: &RunState, env: &Env) -> Response {
     let RunState { created_at, finished_at, .. } = *state;
     let beside = Beside { name: &plan.name, created_at, finished_at, steps: report::steps(state) };
     let mut body = Vec::with_capacity(ROOM);
-    // What is written here has text for keys, and is written to memory: it never fails.
+    // Serialisation to memory with text keys cannot fail.
     let _ = serde_json::to_writer(&mut body, &report::summary(id, plan, state, env).with(beside));
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// The id of a run of the caller's.
+/// The id of a run that the caller may access. Fails with `NotThere`.
 pub(super) fn owned(server: &Server, caller: &Caller, id: &str) -> Answer<RunId> {
     let run = match RunId::parse(id) {
         Some(run) => server.app.store.run(run)?,
@@ -148,7 +148,7 @@ pub(super) fn owned(server: &Server, caller: &Caller, id: &str) -> Answer<RunId>
     own.map(|run| run.id).ok_or_else(|| Problem::not_there("run", id))
 }
 
-/// A run of the caller's, with its record and its plan.
+/// Opens a run that the caller may access, with its records and its plan. Fails with `NotThere`.
 pub(super) async fn open(server: &Server, caller: &Caller, id: &str) -> Answer<Opened> {
     Ok(server.app.open_id(owned(server, caller, id)?).await?)
 }

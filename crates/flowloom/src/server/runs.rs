@@ -1,6 +1,6 @@
-//! Looking at runs: `GET /api/v1/runs`, one of them, and its events.
+//! Routes that read runs: `GET /api/v1/runs`, one run, its events, and replay.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -23,40 +23,41 @@ use super::run::{open, owned, summary};
 use super::shown::Shown;
 use super::{Server, events};
 
-/// Runs of one page at most, and when the call does not say.
+/// Maximum number of runs per page.
 const PAGE: u32 = 200;
+/// Default number of runs per page.
 const USUAL_PAGE: u32 = 50;
 
-/// Which runs.
+/// Filter of a list of runs.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Filter {
-    /// Those in this status.
+    /// Only runs with this status.
     #[serde(default)]
     status: Option<String>,
-    /// Those of workflows with this name.
+    /// Only runs of workflows with this name.
     #[serde(default)]
     name: Option<String>,
-    /// Those of the workflow with this id.
+    /// Only runs of the workflow with this id.
     #[serde(default)]
     workflow: Option<String>,
-    /// Those of workflows in this format.
+    /// Only runs of workflows in this format.
     #[serde(default)]
     format: Option<String>,
-    /// What `next` of the page before said.
+    /// The value of `next` of the previous page.
     #[serde(default)]
     cursor: Option<String>,
-    /// So many at most; 50 if it does not say, 200 at most.
+    /// Maximum number of runs (1 to 200; default 50).
     #[serde(default)]
     limit: Option<u32>,
 }
 
-/// A page of runs, the newest first.
+/// A page of runs, newest first.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Runs {
     items: Vec<RunItem>,
-    /// The cursor of the next page, if there is one.
+    /// Cursor of the next page; null on the last page.
     next: Option<String>,
 }
 
@@ -64,21 +65,21 @@ pub(crate) struct Runs {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RunItem {
     run_id: String,
-    /// The id of its workflow, where it has one.
+    /// Id of the workflow, if it has one.
     workflow: Option<String>,
     name: String,
     format: String,
     status: String,
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     created_at: u64,
     finished_at: Option<u64>,
-    /// Whether a living process drives it.
+    /// Whether a live worker drives the run.
     is_driven: bool,
 }
 
-/// The caller's runs.
+/// Lists the caller's runs, newest first.
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(Filter),
-    security(("key" = ["read"])), responses((status = 200, description = "A page of them", body = Runs)))]
+    security(("key" = ["read"])), responses((status = 200, description = "A page of runs", body = Runs)))]
 pub(crate) async fn list(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -88,13 +89,10 @@ pub(crate) async fn list(
     let limit = filter.limit.unwrap_or(USUAL_PAGE).clamp(1, PAGE);
     let before = match &filter.cursor {
         None => None,
-        Some(cursor) => Some(
-            RunId::parse(cursor)
-                .ok_or_else(|| Problem::new(Code::RequestInvalid, "the cursor is not one of this server's"))?,
-        ),
+        Some(cursor) => Some(RunId::parse(cursor).ok_or_else(|| Problem::new(Code::RequestInvalid, "invalid cursor"))?),
     };
     if let Some(status) = filter.status.as_deref().filter(|status| Status::parse(status).is_none()) {
-        return Err(Problem::new(Code::RequestInvalid, format!("there is no status {status:?}")));
+        return Err(Problem::new(Code::RequestInvalid, format!("unknown status {status:?}")));
     }
     let wanted = RunFilter {
         holder: caller.user.clone(),
@@ -124,26 +122,26 @@ pub(crate) async fn list(
     Ok(Json(Runs { items: rows.into_iter().map(item).collect(), next }))
 }
 
-/// A run: what `flowloom run --json` prints, and its steps.
+/// Returns a run: the object that `flowloom run --json` prints, and its steps.
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "get_run", params(("id" = String, Path)),
-    security(("key" = ["read"])), responses((status = 200, description = "The run", body = Shown), (status = 404, description = "There is none, or it is another's")))]
+    security(("key" = ["read"])), responses((status = 200, description = "The run", body = Shown), (status = 404, description = "The run does not exist, or belongs to another user")))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Response> {
     caller.may(Scope::Read)?;
     let opened = open(&server, &caller, &id).await?;
     Ok(summary(&server, &opened).await?.1)
 }
 
-/// What following a run's record again led to.
+/// The result of a replay.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Replayed {
-    /// Events that were the same.
+    /// Number of identical events.
     events: usize,
     status: &'static str,
 }
 
-/// Follows a run's record again, without performing anything, and checks that it leads to the same events.
+/// Replays a run from its journal without performing effects, and checks for divergence.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", operation_id = "replay_run", security(("key" = ["read"])), params(("id" = String, Path)),
-    responses((status = 200, description = "It does", body = Replayed), (status = 404, description = "There is none, or it is another's"), (status = 409, description = "It does not")))]
+    responses((status = 200, description = "The events are identical", body = Replayed), (status = 404, description = "The run does not exist, or belongs to another user"), (status = 409, description = "The replay diverged")))]
 pub(crate) async fn replay(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -155,24 +153,24 @@ pub(crate) async fn replay(
     Ok(Json(Replayed { events: outcome.records.len(), status: outcome.state.status.name() }))
 }
 
-/// From where events are sent.
+/// Query parameters of following a run.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct From {
-    /// The number of the last event that the client has; `Last-Event-ID` counts before it.
+    /// Sequence number of the last event that the client has; `Last-Event-ID` takes precedence.
     #[serde(default)]
     from: u64,
-    /// Whether the text of answers is sent as it comes, too.
+    /// Whether streamed text of models is included.
     #[serde(default)]
     deltas: bool,
 }
 
-/// A run's events as server-sent events, until it ends or waits.
+/// Streams the events of a run as server-sent events until it ends or waits.
 #[utoipa::path(get, path = "/api/v1/runs/{id}/events", tag = "runs", operation_id = "follow_run",
-    params(("id" = String, Path), From, ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that the client has")),
+    params(("id" = String, Path), From, ("Last-Event-ID" = Option<u64>, Header, description = "Sequence number of the last event that the client has")),
     security(("key" = ["read"])),
-    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 404, description = "There is none, or it is another's")))]
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 404, description = "The run does not exist, or belongs to another user")))]
 pub(crate) async fn follow(
     State(server): State<Arc<Server>>,
     caller: Caller,

@@ -1,6 +1,6 @@
-//! `/api/v1/schedules`: workflows that run at certain times; and the clock that starts them.
+//! `/api/v1/schedules`: manages schedules; and the scheduler that starts their runs.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -32,44 +32,44 @@ use crate::schedule::Times;
 use crate::server::params::{At, Params};
 use crate::workflows::id_of;
 
-/// Between two looks at what is due.
+/// Interval of polling for due schedules.
 const TICK: Duration = Duration::from_secs(1);
 
-/// So late is on time, in milliseconds: nobody missed anything.
+/// Delay in milliseconds up to which a run counts as on time rather than missed.
 const LATE: u64 = 60_000;
 
-/// After this a run that another server claimed, and that has not begun, is begun here, in milliseconds.
+/// Time in milliseconds after which a run that another server claimed but did not start is started here.
 const CLAIMED: u64 = 10_000;
 
-/// When a workflow is run.
+/// The settings of a schedule.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewSchedule {
-    /// The id of the workflow.
+    /// Id of the workflow to run.
     workflow: String,
-    /// When: `0 6 * * 1-5`, with seconds before it if there are six fields.
+    /// Cron expression such as `0 6 * * 1-5`; a sixth, leading field means seconds.
     cron: String,
-    /// Where the times are meant, for example `Europe/Berlin`; UTC if it is not said.
+    /// IANA time zone of the expression, for example `Europe/Berlin`; UTC if unset.
     #[serde(default)]
     timezone: Option<String>,
-    /// The inputs of its runs.
+    /// Inputs of the runs.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     inputs: Option<Value>,
-    /// What becomes of times at which no server was there: `once` (one run makes up for them; so it is if it is not
-    /// said) or `skip`.
+    /// Policy for times missed while no server was running: `once` (default; one run replaces all missed ones) or
+    /// `skip`.
     #[serde(default)]
     missed: Missed,
 }
 
-/// What becomes of missed times.
+/// Policy for missed times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Missed {
-    /// One run makes up for all of them.
+    /// Start one run for all missed times
     #[default]
     Once,
-    /// They are left out.
+    /// Skip missed times
     Skip,
 }
 
@@ -84,11 +84,11 @@ pub(crate) struct Schedule {
     #[schema(value_type = Object)]
     inputs: Value,
     missed: Missed,
-    /// When it is due next, in milliseconds since 1970.
+    /// Next due time in milliseconds since the Unix epoch.
     next_at: u64,
-    /// When it was due last.
+    /// Last due time in milliseconds since the Unix epoch.
     last_at: Option<u64>,
-    /// The run of that time.
+    /// Id of the run started at that time.
     last_run: Option<String>,
 }
 
@@ -109,13 +109,13 @@ impl Schedule {
     }
 }
 
-/// Schedules, by id.
+/// Schedules, sorted by id.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Schedules {
     items: Vec<Schedule>,
 }
 
-/// A schedule as the store keeps it, due for the first time after now.
+/// Builds the stored form of a schedule, first due after the current time. Fails with `ScheduleInvalid`.
 pub(crate) fn row(
     (holder, id): (String, String),
     (workflow, inputs): (String, Value),
@@ -140,7 +140,7 @@ pub(crate) fn row(
     })
 }
 
-/// The schedules.
+/// Lists schedules.
 #[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", security(("key" = ["read"])), responses((status = 200, body = Schedules)))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Schedules>> {
     caller.may(Scope::Read)?;
@@ -148,9 +148,9 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
     Ok(Json(Schedules { items: rows.into_iter().map(Schedule::of).collect() }))
 }
 
-/// Puts a schedule in the place of the one with this id.
+/// Creates or replaces the schedule with this id.
 #[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewSchedule,
-    responses((status = 200, body = Schedule), (status = 404, description = "There is no such workflow", body = Document), (status = 422, body = Document)))]
+    responses((status = 200, body = Schedule), (status = 404, description = "The workflow does not exist", body = Document), (status = 422, body = Document)))]
 pub(crate) async fn put(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -166,9 +166,9 @@ pub(crate) async fn put(
     Ok(Json(Schedule::of(row)))
 }
 
-/// Takes a schedule away. Runs that it has started go on.
+/// Deletes a schedule. Its runs continue.
 #[utoipa::path(delete, path = "/api/v1/schedules/{id}", operation_id = "delete_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose),
-    responses((status = 204, description = "It is gone"), (status = 404, body = Document)))]
+    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -180,14 +180,14 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Starts what is due, again and again, until the server is told to stop.
+/// The scheduler: starts due schedules until the server stops.
 pub(super) async fn keep_time(server: Arc<Server>, told: CancellationToken) {
     loop {
-        // A database that cannot be asked now is asked again.
+        // Failures of the database are transient and retried.
         if let Err(error) = start_due(&server).await
             && error.code != Code::StoreFailed
         {
-            tracing::warn!("the schedules cannot be read: {error}");
+            tracing::warn!("cannot read the schedules: {error}");
         }
         if told.run_until_cancelled(tokio::time::sleep(TICK)).await.is_none() {
             return;
@@ -207,30 +207,30 @@ async fn start_due(server: &Arc<Server>) -> Result<(), StepError> {
             Ok(()) => {}
             Err(error) if error.code == Code::RunOwned => {}
             Err(error) if error.code == Code::StoreFailed => return Err(error),
-            Err(error) => tracing::warn!("the schedule {} cannot be kept: {error}", row.id),
+            Err(error) => tracing::warn!("cannot start the schedule {}: {error}", row.id),
         }
     }
     Ok(())
 }
 
-/// Claims the run of a schedule that is due, and begins it.
+/// Claims the run of a due schedule and starts it.
 async fn claim(server: &Arc<Server>, mut row: ScheduleRow, now: u64) -> Result<(), StepError> {
     let times = Times::parse(&row.cron, &row.timezone)?;
-    // Of several times that nobody was there for, the last one counts.
+    // Of several missed times, the last one counts.
     let at = times.last(now).map_or(row.next_at, |last| last.max(row.next_at));
     let is_missed = now.saturating_sub(at) > LATE;
     let next_at = times.next(now)?;
     if is_missed && !row.catches_up {
         return server.app.store.claim_due(&row, next_at, None).await;
     }
-    // The same time of the same schedule is the same run, whoever starts it.
+    // The run id is derived from the schedule and the time, so that every server would start the same run.
     let run = id_of(&format!("{}\n{}\n{at}", row.holder, row.id), at);
     server.app.store.claim_due(&row, next_at, Some((run, at))).await?;
     row.last_run = Some(run.to_string());
     begin(server, &row, run).await
 }
 
-/// Begins a run that was claimed by a server which then ended.
+/// Starts a run that was claimed by a server that ended before starting it.
 async fn settle(server: &Arc<Server>, row: &ScheduleRow, now: u64) -> Result<(), StepError> {
     let run = row.last_run.as_deref().and_then(RunId::parse);
     let Some(run) = run.filter(|run| !matches!(server.app.store.run(*run), Ok(Some(_)))) else {
@@ -250,7 +250,7 @@ async fn begin(server: &Arc<Server>, row: &ScheduleRow, run: RunId) -> Result<()
         call.begin(&definition, Starting::with(inputs), Some(run)).await
     };
     if let Err(problem) = begun.await {
-        tracing::warn!("the schedule {} does not start {}: {}", row.id, row.workflow, problem.detail());
+        tracing::warn!("the schedule {} cannot start {}: {}", row.id, row.workflow, problem.detail());
         return server.app.store.claim_settled(row).await;
     }
     Ok(())

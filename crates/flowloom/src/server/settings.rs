@@ -1,4 +1,4 @@
-//! What `[server]` of the configuration says: how much callers may take, and how long.
+//! `[server]` of the configuration: rate limits, time-outs and connections.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use serde::Deserialize;
 
 use crate::log::Style;
 
-/// Calls a second that one caller may make when the server can be reached from other machines.
+/// Default rate limit, in requests per second and caller, if the server is reachable from other machines.
 const USUAL_RATE: f64 = 100.0;
 
 /// The table `[server]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// Calls a second of one caller; none or 0 is no bound.
+    /// Requests per second and caller; 0 means unlimited. Default: unlimited on loopback, else 100.
     rate_per_second: Option<f64>,
-    /// Origins whose pages may call, exactly as browsers name them: `https://app.example`.
+    /// Origins whose pages may send requests, exactly as browsers send them: `https://app.example`.
     pub(crate) cors: Vec<String>,
-    /// How the server tells of itself.
+    /// Log format.
     pub(crate) log: Style,
-    /// Connections at the same time, at most.
+    /// Maximum number of concurrent connections.
     pub(crate) connections: usize,
     head_timeout_ms: u64,
     body_timeout_ms: u64,
@@ -41,23 +41,23 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Calls a second of one caller, if they are bounded: unless it is said, they are where others can call.
+    /// The rate limit in requests per second and caller; `None` means unlimited.
     pub(crate) fn rate(&self, is_local: bool) -> Option<f64> {
         let usual = if is_local { None } else { Some(USUAL_RATE) };
         self.rate_per_second.or(usual).filter(|rate| *rate > 0.0)
     }
 
-    /// How long a client may take to send the head of a request, and to begin with the next one.
+    /// Time-out of receiving a request head, also on an idle connection.
     pub(crate) fn head_timeout(&self) -> Duration {
         Duration::from_millis(self.head_timeout_ms)
     }
 
-    /// How long a client may take to send a body.
+    /// Time-out of receiving a request body.
     pub(crate) fn body_timeout(&self) -> Duration {
         Duration::from_millis(self.body_timeout_ms)
     }
 
-    /// How long a client may take nothing of what is sent to it.
+    /// Time-out of sending while the client accepts no data.
     pub(crate) fn send_timeout(&self) -> Duration {
         Duration::from_millis(self.send_timeout_ms)
     }

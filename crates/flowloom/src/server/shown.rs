@@ -1,48 +1,48 @@
-//! How a run that is shown looks, for the description of the routes. What is sent is made in [`crate::report`], which the
-//! command line uses, too; the tests hold the one against the other.
+//! Schemas of runs for the OpenAPI document. The actual JSON is built in [`crate::report`], which the command line also
+//! uses; tests compare the two.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A run: what `flowloom run --json` prints, and its steps. One that is queued has no more than its id and status.
+/// A run: the object that `flowloom run --json` prints, and its steps. A queued run has only an id and a status.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Run)]
 pub(crate) struct Shown {
     run_id: String,
     /// `queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled`, `timed_out`, `budget_exceeded` or `uncertain`.
     status: String,
-    /// The format of its definition.
+    /// Format of the definition.
     format: Option<String>,
-    /// The name of its definition.
+    /// Name of the definition.
     name: Option<String>,
-    /// What it gave.
+    /// Output of the run.
     output: Option<serde_json::Value>,
-    /// The same as the system that its format comes from gives it.
+    /// Output in the form of the original system.
     result: Option<serde_json::Value>,
-    /// Why it did not succeed.
+    /// Error of a run that did not succeed.
     error: Option<RunError>,
     usage: Option<RunUsage>,
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     created_at: Option<u64>,
     finished_at: Option<u64>,
     steps: Option<Vec<Step>>,
 }
 
-/// Why a run did not succeed.
+/// Error of a run.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RunError {
     code: String,
     message: String,
-    /// The step that failed.
+    /// Path of the step that failed.
     path: Option<String>,
 }
 
-/// What a run used.
+/// Usage of a run.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RunUsage {
     input_tokens: u64,
     output_tokens: u64,
-    /// US dollars; `null` where a price is not known.
+    /// Cost in US dollars; `null` if a price is unknown.
     cost_usd: Option<f64>,
 }
 
@@ -58,12 +58,12 @@ pub(crate) struct Step {
     started_at: u64,
     finished_at: Option<u64>,
     tokens: Option<u64>,
-    /// What it asks a person.
+    /// The question that the step asks.
     question: Option<String>,
     error: Option<StepFailure>,
 }
 
-/// Why a step failed.
+/// Error of a step.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct StepFailure {
     code: String,

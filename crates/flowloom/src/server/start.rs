@@ -1,6 +1,6 @@
-//! Starting runs: `POST /api/v1/runs`, and what every other route that starts one shares.
+//! Starts runs: `POST /api/v1/runs`, and the functions shared by all routes that start runs.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -30,35 +30,35 @@ use super::shown::Shown;
 use crate::inputs;
 use crate::server::params::Params;
 
-/// What is run.
+/// A run to start.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewRun {
-    /// The id of a workflow.
+    /// Id of the workflow.
     workflow: String,
-    /// Its inputs, by name; a step list takes any value.
+    /// Inputs by name; step lists accept any value.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     inputs: Option<Value>,
-    /// The agent on whose behalf it runs.
+    /// The agent as which the run acts.
     #[serde(default)]
     agent: Option<String>,
-    /// Whose run it is, where the key does not say.
+    /// User who owns the run, if the key does not determine it.
     #[serde(default)]
     user: Option<String>,
-    /// Bounds, as `--budget` takes them: `tokens=2000,usd=0.05,steps=100,time=30s`.
+    /// Limits of the run: `tokens=2000,usd=0.05,steps=100,time=30s`.
     #[serde(default)]
     budget: Option<String>,
 }
 
-/// Starts a run. With `Accept: text/event-stream` its events are the answer.
+/// Starts a run. With `Accept: text/event-stream`, the response streams the run's events.
 #[utoipa::path(post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run", request_body = NewRun, params(Waiting,
-    ("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
+    ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
     security(("key" = ["run"])),
-    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "It goes on, or waits", body = Shown),
-        (status = 404, description = "There is no such workflow"),
-        (status = 409, description = "It is uncertain, or the Idempotency-Key was used for another call")))]
+    responses((status = 200, description = "The run has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The run is still running or waiting", body = Shown),
+        (status = 404, description = "The workflow does not exist"),
+        (status = 409, description = "The outcome of the run is uncertain, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn start(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -76,44 +76,45 @@ pub(crate) async fn start(
     answer(&server, run.await?, waiting, &headers).await
 }
 
-/// Whether the caller may start a run now, and whose it is.
+/// Checks that the caller may start a run now. Returns the user who will own it.
 pub(super) fn admit(server: &Server, caller: &Caller, user: Option<String>) -> Answer<String> {
     caller.may(Scope::Run)?;
     server.live.admit()?;
     caller.acts_for(user)
 }
 
-/// A call that starts a run.
+/// A request that starts a run.
 pub(super) struct Call<'a> {
     pub(super) server: &'a Arc<Server>,
-    /// Whose run it is.
+    /// The user who owns the run.
     pub(super) owner: String,
     pub(super) headers: &'a HeaderMap,
 }
 
-/// With what a definition is started.
+/// What to start a definition with.
 pub(super) struct Starting {
     pub(super) inputs: Value,
-    /// The agent on whose behalf it runs.
+    /// The agent as which the run acts.
     pub(super) agent: Option<String>,
-    /// Bounds, as `--budget` takes them.
+    /// Limits, in the syntax of `--budget`.
     pub(super) budget: Option<String>,
-    /// Under which key the conversation is kept.
+    /// The memory key under which the conversation is stored.
     pub(super) keep: Option<String>,
-    /// Whether the call wants to hear what happens, whatever it accepts as an answer.
+    /// Whether the request streams events, even if it does not accept an event stream.
     pub(super) is_heard: bool,
 }
 
 impl Starting {
-    /// Nothing but inputs.
+    /// Options with inputs only.
     pub(super) fn with(inputs: Value) -> Starting {
         Starting { inputs, agent: None, budget: None, keep: None, is_heard: false }
     }
 }
 
 impl Call<'_> {
-    /// The run that `begin` starts, or that the same call has started before under its Idempotency-Key. `request` is
-    /// what makes it the same call.
+    /// Calls the given function to start a run, or returns the run that the same request started under its
+    /// Idempotency-Key. `request` identifies the request. Fails with `KeyReused` if the key was used for another
+    /// request.
     pub(super) async fn once(
         &self,
         request: &str,
@@ -127,18 +128,18 @@ impl Call<'_> {
         match store.start_once((&self.owner, key), &request, id, SystemClock.now_ms()).await? {
             Started::Run(id) if matches!(store.run(id), Ok(Some(_))) => Ok(self.server.live.again(id)),
             Started::Run(id) => begin(Some(id)).await,
-            Started::Other => Err(Problem::new(Code::KeyReused, "this Idempotency-Key was used for another call")),
+            Started::Other => Err(Problem::new(Code::KeyReused, "this Idempotency-Key was used for another request")),
         }
     }
 
-    /// Binds the call's Idempotency-Key to a run that was there before, so that what the call says to it is said once.
+    /// Binds the request's Idempotency-Key to an existing run, so that the request is applied to it only once.
     pub(super) async fn is_for(&self, run: RunId) -> Answer<()> {
         let Some(key) = self.headers.get("idempotency-key") else { return Ok(()) };
         let key = key.to_str().unwrap_or_default();
         Ok(self.server.app.store.started_as((&self.owner, key), run).await?)
     }
 
-    /// The definition that is meant.
+    /// Finds the definition to run. Fails with `NotThere`.
     pub(super) async fn definition(&self, id: &str) -> Answer<Arc<Definition>> {
         if let Some(at_hand) = self.server.catalog.at_hand(id) {
             return Ok(at_hand);
@@ -148,7 +149,7 @@ impl Call<'_> {
         found.ok_or_else(|| Problem::not_there("workflow", id))
     }
 
-    /// Starts a run of a definition.
+    /// Starts a run of a definition. Fails with `StepRefused` if it has errors.
     pub(super) async fn begin(&self, definition: &Definition, starting: Starting, id: Option<RunId>) -> Answer<Begun> {
         let server = self.server;
         let Some(prepared) = definition.ready(&server.catalog, &self.owner).await? else {

@@ -1,4 +1,4 @@
-//! Takes away what the configuration does not keep any longer.
+//! Deletes runs that have exceeded their retention.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::Server;
 
-/// Between two sweeps.
+/// Interval of the deletion.
 const PAUSE: Duration = Duration::from_secs(3600);
 
-/// Sweeps now and every hour, until the server is told to stop.
+/// Deletes expired runs now and every hour, until the server stops.
 pub(super) async fn keep_sweeping(server: Arc<Server>, told: CancellationToken) {
     loop {
         match sweep(&server).await {
             Ok(0) => {}
-            Ok(count) => tracing::warn!("{count} old runs were taken away ([retention])"),
-            Err(error) => tracing::warn!("old runs could not be taken away: {error}"),
+            Ok(count) => tracing::warn!("deleted {count} old runs ([retention])"),
+            Err(error) => tracing::warn!("cannot delete old runs: {error}"),
         }
         if told.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
             return;

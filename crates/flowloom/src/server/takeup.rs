@@ -1,5 +1,5 @@
-//! Takes up the runs whose process has gone, at the start and again and again: those of an earlier server, of another one
-//! that shares the database, and of commands.
+//! Reclaims abandoned runs, at the start and periodically: runs of an earlier server, of other servers that share the
+//! database, and of commands.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Server, tell};
 
-/// Runs that are taken up before it is looked again, so that several servers share what one has left.
+/// Number of runs reclaimed before the next poll, so that several servers share the runs of a dead one.
 const BATCH: u32 = 64;
 
-/// What this server has taken up, or tried to.
+/// The recovery task of this server.
 pub(crate) struct TakeUp {
     server: Arc<Server>,
-    /// Runs that do not go on here, which has been said.
+    /// Runs that cannot be resumed here and were reported.
     refused: HashSet<RunId>,
 }
 
@@ -29,16 +29,16 @@ impl TakeUp {
         TakeUp { server, refused: HashSet::new() }
     }
 
-    /// Looks every now and then, until the server is told to stop.
+    /// Reclaims runs periodically until the server stops.
     pub(crate) async fn keep_looking(mut self, told: CancellationToken) {
         let pause = self.server.app.config.take_up;
         while told.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
-            // A database that cannot be asked now is asked again.
+            // Failures of the database are transient and retried.
             let _ = self.look().await;
         }
     }
 
-    /// Takes up what nobody drives, as far as there is room.
+    /// Reclaims runs that no worker drives, as far as there is capacity.
     pub(crate) async fn look(&mut self) -> Result<(), StepError> {
         let mut tried = HashSet::new();
         while self.server.live.admit().is_ok() {
@@ -47,7 +47,7 @@ impl TakeUp {
             let found = super::blocking(move || store.orphans(limit)).await;
             let Ok(found) = found else { return Ok(()) };
             let mut found = found?;
-            // One that nothing came of is left to the next look.
+            // A run without progress is left to the next poll.
             found.retain(|orphan| !self.refused.contains(&orphan.id) && tried.insert(orphan.id));
             if found.is_empty() {
                 return Ok(());
@@ -71,23 +71,23 @@ impl TakeUp {
         match done {
             Ok(()) if orphan.is_hopeless => {
                 tracing::warn!(
-                    "the run {id} was taken up again and again and got no further; flowloom resume {id} tries once more"
+                    "the run {id} was reclaimed repeatedly without progress and is quarantined; to try again: flowloom resume {id}"
                 );
             }
             Ok(()) => {}
-            // Another server was quicker.
+            // Another server reclaimed it first.
             Err(error) if error.code == Code::RunOwned => {}
             Err(error) if is_passing(error.code) => return Err(error),
             Err(error) => {
                 self.refused.insert(id);
-                tracing::warn!("the run {id} does not go on: {error}");
+                tracing::warn!("cannot resume the run {id}: {error}");
             }
         }
         Ok(())
     }
 }
 
-/// Whether it is the database that is unwell, and not the run.
+/// Whether the error comes from the database rather than from the run.
 fn is_passing(code: Code) -> bool {
     matches!(code, Code::StoreFailed | Code::StoreLocked | Code::StoreFull | Code::StoreReadOnly)
 }

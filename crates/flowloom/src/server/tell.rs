@@ -1,6 +1,6 @@
-//! What gets a run on: `cancel`, `resume`, `answer` and `resolve`.
+//! Signals to runs: `cancel`, `resume`, `answer` and `resolve`.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -30,11 +30,12 @@ use super::run::{Waiting, answer, open};
 use super::shown::Shown;
 use crate::app::Opened;
 
-/// A call that gets a run on. How it waits stands beside it: the routes' description is read off the handlers.
+/// A request that signals a run. Query parameters are separate arguments, because the OpenAPI document is derived from
+/// the handlers.
 pub(crate) struct Call {
     server: Arc<Server>,
     caller: Caller,
-    /// The run, as the address names it.
+    /// Id of the run, from the path.
     id: String,
     headers: HeaderMap,
 }
@@ -50,70 +51,70 @@ impl FromRequestParts<Arc<Server>> for Call {
 }
 
 impl Call {
-    /// Who calls, as the record names them.
+    /// The name of the caller in the journal.
     fn by(&self) -> String {
         self.caller.holder().to_owned()
     }
 
-    /// The run, if the caller may get it on.
+    /// Opens the run if the caller may signal it.
     async fn open(&self) -> Answer<Opened> {
         self.caller.may(Scope::Run)?;
         open(&self.server, &self.caller, &self.id).await
     }
 
-    /// The run as it stands then.
+    /// Responds with the state of the run after waiting.
     async fn answer(self, begun: Begun, waiting: Waiting) -> Answer<Response> {
         answer(&self.server, begun, waiting, &self.headers).await
     }
 }
 
-/// Ends a run.
+/// Cancels a run.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/cancel", tag = "runs", operation_id = "cancel_run",
     params(("id" = String, Path), Waiting), security(("key" = ["run"])),
-    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "It goes on, or waits", body = Shown),
-        (status = 404, description = "There is none, or it is another's"),
-        (status = 409, description = "There is nothing to do, or it is uncertain")))]
+    responses((status = 200, description = "The run has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The run is still running or waiting", body = Shown),
+        (status = 404, description = "The run does not exist, or belongs to another user"),
+        (status = 409, description = "The run has already ended, or its outcome is uncertain")))]
 pub(crate) async fn cancel(call: Call, Params(waiting): Params<Waiting>) -> Answer<Response> {
     let by = call.by();
     tell(call, waiting, |_| Ok(Wish::Cancel { by })).await
 }
 
-/// Goes on with a run that was interrupted.
+/// Resumes an interrupted run.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/resume", tag = "runs", operation_id = "resume_run",
     params(("id" = String, Path), Waiting), security(("key" = ["run"])),
-    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "It goes on, or waits", body = Shown),
-        (status = 404, description = "There is none, or it is another's"),
-        (status = 409, description = "There is nothing to do, or it is uncertain")))]
+    responses((status = 200, description = "The run has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The run is still running or waiting", body = Shown),
+        (status = 404, description = "The run does not exist, or belongs to another user"),
+        (status = 409, description = "The run has already ended, or its outcome is uncertain")))]
 pub(crate) async fn resume(call: Call, Params(waiting): Params<Waiting>) -> Answer<Response> {
     let opened = call.open().await?;
     let begun = go_on(&call.server, opened).await?;
     call.answer(begun, waiting).await
 }
 
-/// An answer to a question of a run.
+/// The answer to a question of a run.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reply {
-    /// The answer: any JSON value.
+    /// The answer, any JSON value.
     #[schema(value_type = serde_json::Value)]
     value: Value,
-    /// The step that asks, if there are several.
+    /// Path of the step that asks, if there are several.
     #[serde(default)]
     path: Option<String>,
-    /// What is agreed to, as `subject` of the question names it; refused if the question is about something else.
+    /// The `subject` of the question that is answered; the request is rejected if it does not match.
     #[serde(default)]
     subject: Option<String>,
 }
 
-/// Answers a question of a run that waits, and lets it go on.
+/// Answers a question of a waiting run and resumes it.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/answer", tag = "runs", operation_id = "answer_run", request_body = Reply,
     params(("id" = String, Path), Waiting), security(("key" = ["run"])),
-    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "It goes on, or waits", body = Shown),
-        (status = 404, description = "There is none, or it is another's"),
-        (status = 409, description = "There is nothing to do, or it is uncertain")))]
+    responses((status = 200, description = "The run has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The run is still running or waiting", body = Shown),
+        (status = 404, description = "The run does not exist, or belongs to another user"),
+        (status = 409, description = "The run has no such question, or its outcome is uncertain")))]
 pub(crate) async fn reply(
     call: Call,
     Params(waiting): Params<Waiting>,
@@ -124,46 +125,46 @@ pub(crate) async fn reply(
         let path = chosen(state, reply.path.as_deref(), Phase::Waiting, "question")?;
         let asked = state.step(&path).and_then(|step| step.question.as_ref()?.subject);
         if reply.subject.is_some_and(|subject| asked.is_none_or(|asked| asked.to_string() != subject)) {
-            return Err(Problem::new(Code::AnswerInvalid, "this is the subject of another question"));
+            return Err(Problem::new(Code::AnswerInvalid, "the subject belongs to another question"));
         }
         Ok(Wish::Answer { path, value: reply.value, by })
     };
     tell(call, waiting, wish).await
 }
 
-/// A decision about an effect that may or may not have happened.
+/// A decision about an uncertain effect, which may or may not have happened.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decision {
-    /// The effect's path.
+    /// Path of the effect.
     path: String,
-    /// `resend`, `fail`, or `value`.
+    /// `resend`, `fail` or `value`.
     how: How,
-    /// What it gave, with `value`.
+    /// Output of the effect; required with `value`.
     #[serde(default)]
     #[schema(value_type = serde_json::Value)]
     value: Option<Value>,
 }
 
-/// How it is decided.
+/// How an uncertain effect is resolved.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum How {
-    /// It is sent again.
+    /// Send the effect again.
     Resend,
-    /// It counts as failed.
+    /// Record the effect as failed.
     Fail,
-    /// It gave this value.
+    /// Record the effect as successful with this output.
     Value,
 }
 
-/// Decides about an uncertain effect, and lets the run go on.
+/// Resolves an uncertain effect and resumes the run.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/resolve", tag = "runs", operation_id = "resolve_run", request_body = Decision,
     params(("id" = String, Path), Waiting), security(("key" = ["run"])),
-    responses((status = 200, description = "It has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
-        (status = 202, description = "It goes on, or waits", body = Shown),
-        (status = 404, description = "There is none, or it is another's"),
-        (status = 409, description = "There is nothing to do, or it is uncertain")))]
+    responses((status = 200, description = "The run has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The run is still running or waiting", body = Shown),
+        (status = 404, description = "The run does not exist, or belongs to another user"),
+        (status = 409, description = "The run has no such uncertain effect, or its outcome is still uncertain")))]
 pub(crate) async fn resolve(
     call: Call,
     Params(waiting): Params<Waiting>,
@@ -174,7 +175,7 @@ pub(crate) async fn resolve(
         (How::Resend, None) => Resolution::Resend,
         (How::Fail, None) => Resolution::Fail,
         (How::Value, Some(value)) => Resolution::Value(value),
-        _ => return Err(Problem::new(Code::RequestInvalid, "a value belongs to how: value, and only there")),
+        _ => return Err(Problem::new(Code::RequestInvalid, "\"value\" requires, and is only for, how: value")),
     };
     let wish = |state: &RunState| {
         let path = chosen(state, Some(&decision.path), Phase::Uncertain, "uncertain effect")?;
@@ -183,7 +184,7 @@ pub(crate) async fn resolve(
     tell(call, waiting, wish).await
 }
 
-/// The step that is meant: the named one, or the only one.
+/// The named step, or the only candidate. Fails with `NothingToDo`.
 fn chosen(state: &RunState, path: Option<&str>, phase: Phase, what: &str) -> Answer<StepPath> {
     let open: Vec<_> = state.steps().iter().filter(|step| step.phase == phase).collect();
     let found = match (path, open.as_slice()) {
@@ -192,22 +193,22 @@ fn chosen(state: &RunState, path: Option<&str>, phase: Phase, what: &str) -> Ans
         (Some(path), _) => open.iter().find(|step| step.path.as_str() == path),
     };
     let paths: Vec<&str> = open.iter().map(|step| step.path.as_str()).collect();
-    let message = || format!("the run has no such open {what}; open are: {}", paths.join(", "));
+    let message = || format!("the run has no such open {what}; expected one of: {}", paths.join(", "));
     found.map(|step| step.path.clone()).ok_or_else(|| Problem::new(Code::NothingToDo, message()))
 }
 
-/// Asks something of a run, wherever it is driven, and lets it go on.
+/// Sends a signal to a run, wherever it is driven, and resumes it.
 async fn tell(call: Call, waiting: Waiting, wish: impl FnOnce(&RunState) -> Answer<Wish>) -> Answer<Response> {
     let opened = call.open().await?;
     let state = opened.state();
     if state.status.is_final() {
-        return Err(Problem::new(Code::NothingToDo, format!("the run has ended: {}", state.status.name())));
+        return Err(Problem::new(Code::NothingToDo, format!("the run has already ended: {}", state.status.name())));
     }
     let begun = ask_of(&call.server, opened, wish(&state)?).await?;
     call.answer(begun, waiting).await
 }
 
-/// The same for a run that was read.
+/// Sends a signal to an opened run.
 pub(super) async fn ask_of(server: &Arc<Server>, opened: Opened, wish: Wish) -> Answer<Begun> {
     let run = opened.id;
     let begun = server.live.again(run);
@@ -216,11 +217,11 @@ pub(super) async fn ask_of(server: &Arc<Server>, opened: Opened, wish: Wish) -> 
         None => Some(wish),
     };
     let Some(wish) = left else { return Ok(begun) };
-    // It may be in its last moments here.
+    // The run may be about to end in this process.
     server.live.wait(run).await;
     match server.app.engine_of(&opened)?.post(run, wish.clone()).await {
         Ok(()) => go_on(server, opened).await,
-        // Another process drives it, and will look.
+        // Another worker drives the run and will poll the signal.
         Err(error) if error.code == Code::RunOwned => {
             server.app.store.leave_wish(run, wish).await?;
             Ok(begun)
@@ -229,17 +230,17 @@ pub(super) async fn ask_of(server: &Arc<Server>, opened: Opened, wish: Wish) -> 
     }
 }
 
-/// Drives a run from where its journal stands, unless that is being done.
+/// Drives a run from the end of its journal, unless a worker drives it already.
 pub(crate) async fn go_on(server: &Arc<Server>, opened: Opened) -> Answer<Begun> {
     let id = opened.id;
     match drive(server, opened).await {
-        // Another process does it.
+        // Another worker drives it.
         Err(error) if error.code == Code::RunOwned => Ok(Begun { id, ending: None, heard: None }),
         ending => Ok(Begun { id, ending: ending?, heard: None }),
     }
 }
 
-/// The same for a run whose record is still to be read; `RunOwned` if another process drives it.
+/// Reads a run and drives it. Fails with `RunOwned` if another worker drives it.
 pub(crate) async fn resume_run(server: &Arc<Server>, id: RunId) -> Result<(), StepError> {
     drive(server, server.app.open_id(id).await?).await.map(|_| ())
 }
@@ -253,7 +254,7 @@ async fn drive(server: &Arc<Server>, opened: Opened) -> Result<Option<Ending>, S
     let engine = server.app.engine_of(&opened)?;
     let compiled = plan.clone();
     match engine.resume(opened.id, async |_| Ok::<_, StepError>(compiled)).await {
-        // It has ended since its record was read.
+        // The run has ended since its journal was read.
         Err(error) if error.code == Code::NothingToDo => Ok(None),
         run => Ok(Some(server.live.drive(run?, plan).await)),
     }

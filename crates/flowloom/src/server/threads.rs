@@ -1,6 +1,6 @@
-//! `/api/v1/threads`: conversations with graphs. Each turn is a run; what was said is kept with its last event.
+//! `/api/v1/threads`: conversations with graphs. Each turn is a run; its final event stores the messages.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::collections::HashMap;
@@ -40,26 +40,26 @@ use crate::definitions::is_id;
 use crate::inputs;
 use crate::server::params::{At, Params};
 
-/// The thread that a conversation without a name is, as `flowloom chat` has it.
+/// The default thread, which `flowloom chat` uses, too.
 pub(super) const USUAL: &str = "default";
 
-/// What stands between a workflow and a thread in a key; no id has it.
+/// Separates workflow and thread in a memory key; not allowed in ids.
 const BETWEEN: char = '\u{1}';
 
-/// Under which key a thread is kept.
+/// The memory key of a thread.
 fn key_of(workflow: &str, thread: &str) -> String {
     if thread == USUAL { workflow.to_owned() } else { format!("{workflow}{BETWEEN}{thread}") }
 }
 
-/// The threads that have a turn under way, by holder and key.
+/// The threads with a turn in progress, by user and memory key.
 #[derive(Default)]
 pub(crate) struct Busy(Mutex<HashMap<(String, String), Taken>>);
 
-/// A thread that is taken.
+/// A thread with a turn in progress.
 struct Taken {
-    /// The run of the turn, once it has begun.
+    /// The run of the turn, once it was started.
     run: Option<RunId>,
-    /// Closed when the thread is free again.
+    /// Closed when the turn is over.
     over: watch::Receiver<()>,
 }
 
@@ -69,7 +69,7 @@ impl Busy {
     }
 }
 
-/// A turn under way: the thread is free again when this is gone.
+/// A turn in progress. Dropping it releases the thread.
 struct Turn {
     server: Arc<Server>,
     at: (String, String),
@@ -77,7 +77,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// Takes a thread. What an ended turn still has to put away is waited for.
+    /// Acquires a thread. Waits for an ended turn that still has to store its messages; fails with `RunOwned` if a turn
+    /// is running.
     async fn begin(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Turn> {
         let at = (owner.to_owned(), key.to_owned());
         loop {
@@ -89,15 +90,15 @@ impl Turn {
                 }
                 Entry::Occupied(taken) => match taken.get().run {
                     Some(run) if server.live.control(run).is_none() => taken.get().over.clone(),
-                    _ => return Err(Problem::new(Code::RunOwned, "the thread has a turn under way; wait for its end")),
+                    _ => return Err(Problem::new(Code::RunOwned, "the thread has a running turn; wait for its end")),
                 },
             };
-            // An error says that the sending side is gone, which is what is waited for.
+            // An error means that the sender was dropped, which ends the turn.
             while before.changed().await.is_ok() {}
         }
     }
 
-    /// Keeps the thread taken until the run is over. One that waits has not kept what was said, so that is done here.
+    /// Holds the thread until the run is over. A waiting run has not stored its messages, so this does.
     fn follow(self, run: RunId) {
         if let Some(taken) = self.server.busy.all().get_mut(&self.at) {
             taken.run = Some(run);
@@ -105,7 +106,7 @@ impl Turn {
         tokio::spawn(async move {
             self.server.live.wait(run).await;
             if let Err(error) = self.keep(run).await {
-                tracing::warn!("the thread of the run {run} is not kept: {}", error.message);
+                tracing::warn!("cannot store the thread of the run {run}: {}", error.message);
             }
         });
     }
@@ -133,11 +134,11 @@ impl Drop for Turn {
 /// A conversation.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Thread {
-    /// The id of the graph.
+    /// Id of the graph.
     workflow: String,
-    /// Its name; `default` is the one that `flowloom chat` goes on with.
+    /// Name of the thread; `default` is the thread of `flowloom chat`.
     thread: String,
-    /// Messages so far.
+    /// Number of messages.
     messages: usize,
 }
 
@@ -147,7 +148,7 @@ pub(crate) struct Threads {
     items: Vec<Thread>,
 }
 
-/// The user's conversations.
+/// Lists the user's conversations.
 #[utoipa::path(get, path = "/api/v1/threads", operation_id = "list_threads", tag = "threads", security(("key" = ["read"])), params(Whose), responses((status = 200, body = Threads)))]
 pub(crate) async fn list(
     State(server): State<Arc<Server>>,
@@ -164,7 +165,7 @@ pub(crate) async fn list(
     Ok(Json(Threads { items: kept.iter().map(thread).collect() }))
 }
 
-/// What was said in a conversation.
+/// The messages of a conversation.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Said {
     #[schema(value_type = Vec<Object>)]
@@ -175,7 +176,7 @@ async fn said(server: &Server, owner: &str, key: &str) -> Answer<Option<Value>> 
     Ok(server.app.store.memory(&thread_holder(owner), key).await?)
 }
 
-/// What was said in a conversation.
+/// Returns the messages of a conversation.
 #[utoipa::path(get, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "get_thread", tag = "threads", security(("key" = ["read"])),
     params(("workflow" = String, Path), ("thread" = String, Path), Whose), responses((status = 200, body = Said), (status = 404, body = Document)))]
 pub(crate) async fn get(
@@ -189,9 +190,9 @@ pub(crate) async fn get(
     Ok(Json(Said { messages: found.ok_or_else(|| Problem::not_there("thread", &thread))? }))
 }
 
-/// Forgets a conversation.
+/// Deletes a conversation.
 #[utoipa::path(delete, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "delete_thread", tag = "threads", security(("key" = ["run"])),
-    params(("workflow" = String, Path), ("thread" = String, Path), Whose), responses((status = 204, description = "It is forgotten"), (status = 404, body = Document), (status = 409, body = Document)))]
+    params(("workflow" = String, Path), ("thread" = String, Path), Whose), responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -208,24 +209,24 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What the user says.
+/// A message of the user.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Message {
     /// The text.
     message: String,
-    /// Whose conversation it is, where the key does not say.
+    /// User who owns the conversation, if the key does not determine it.
     #[serde(default)]
     user: Option<String>,
 }
 
-/// Says something in a conversation, and begins it with the first message. Where the conversation waits for a person,
-/// this is the answer. With `Accept: text/event-stream` the events of the turn are the answer.
+/// Sends a message to a conversation; the first message creates it. If the conversation waits for an answer, the
+/// message is the answer. With `Accept: text/event-stream`, the response streams the events of the turn.
 #[utoipa::path(post, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "say", tag = "threads", security(("key" = ["run"])), request_body = Message,
     params(("workflow" = String, Path), ("thread" = String, Path), Waiting,
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body are one turn")),
-    responses((status = 200, description = "The turn has ended"), (status = 202, description = "It goes on, or waits"),
-        (status = 404, body = Document), (status = 409, description = "A turn is under way", body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
+        ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single turn")),
+    responses((status = 200, description = "The turn has ended"), (status = 202, description = "The turn is still running or waiting"),
+        (status = 404, body = Document), (status = 409, description = "Another turn of the conversation is running", body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
 pub(crate) async fn say(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -244,7 +245,7 @@ pub(crate) async fn say(
     answer(&server, run.await?, waiting, &headers).await
 }
 
-/// The run of a thread that waits for a person.
+/// The run of a thread that waits for an answer.
 async fn asked(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Option<RunId>> {
     let filter = RunFilter {
         holder: Some(owner.to_owned()),
@@ -256,29 +257,30 @@ async fn asked(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Option<Ru
     let shared = server.clone();
     let rows = super::blocking(move || shared.app.store.runs_of(&filter)).await??;
     let Some(row) = rows.first() else { return Ok(None) };
-    // One that waits for a time is no question.
+    // A run that waits for a time has no question.
     let state = server.app.open_id(row.id).await?.state();
     Ok(state.steps().iter().any(|step| step.question.is_some()).then_some(row.id))
 }
 
-/// What a user says in a conversation.
+/// A user's message to a conversation.
 pub(super) struct Saying<'a> {
     pub(super) definition: &'a Definition,
     pub(super) thread: &'a str,
     pub(super) text: &'a str,
-    /// Whether the call wants to hear what happens.
+    /// Whether the request streams events.
     pub(super) is_heard: bool,
 }
 
-/// Takes a turn of a conversation: answers what it waits for, or else starts a run with what was said before.
+/// Runs a turn of a conversation: answers the question of its waiting run, or else starts a run with the earlier
+/// messages.
 pub(super) async fn talk(call: &Call<'_>, saying: Saying<'_>, id: Option<RunId>) -> Answer<Begun> {
     let Saying { definition, thread, text, is_heard } = saying;
     if !is_id(thread) {
-        return Err(Problem::new(Code::RequestInvalid, format!("{thread:?} cannot be the name of a thread")));
+        return Err(Problem::new(Code::RequestInvalid, format!("{thread:?} is not a valid thread name")));
     }
     let is_talk = definition.prepared.as_ref().is_none_or(|prepared| prepared.plan.thread.is_some());
     if !is_talk {
-        let message = format!("{} is no conversation; start it with POST /api/v1/runs", definition.id);
+        let message = format!("{} is not a conversation; start it with POST /api/v1/runs", definition.id);
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let (server, key) = (call.server, key_of(&definition.id, thread));
@@ -300,7 +302,7 @@ pub(super) async fn talk(call: &Call<'_>, saying: Saying<'_>, id: Option<RunId>)
     Ok(run)
 }
 
-/// Answers the first question of a run that waits with what a person wrote, and lets it go on.
+/// Answers the first question of a waiting run with a text and resumes the run.
 async fn reply(server: &Arc<Server>, opened: Opened, text: &str, by: &str) -> Answer<Begun> {
     let state = opened.state();
     let open = state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
@@ -308,7 +310,7 @@ async fn reply(server: &Arc<Server>, opened: Opened, text: &str, by: &str) -> An
     settle(server, opened, answers.into_iter().collect(), by).await
 }
 
-/// Answers questions of a run that waits, and lets it go on.
+/// Answers questions of a waiting run and resumes it.
 async fn settle(server: &Arc<Server>, opened: Opened, answers: Vec<(StepPath, Value)>, by: &str) -> Answer<Begun> {
     let engine = server.app.engine_of(&opened)?;
     for (path, value) in answers {
@@ -317,7 +319,7 @@ async fn settle(server: &Arc<Server>, opened: Opened, answers: Vec<(StepPath, Va
     go_on(server, opened).await
 }
 
-/// The same in a thread that the run belongs to, which has its turn until the run is over.
+/// Answers questions of a waiting run and holds the run's thread until the run is over.
 pub(super) async fn settle_in_turn(
     server: &Arc<Server>,
     opened: Opened,

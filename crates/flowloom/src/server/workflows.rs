@@ -15,52 +15,52 @@ use super::keys::{Caller, Scope};
 use super::problem::{Answer, Document, Problem};
 use crate::server::params::{At, Params};
 
-/// A definition that can be run.
+/// A runnable definition.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Workflow {
-    /// Its own id, or its file's path with dots.
+    /// Id: the definition's own, or its file path with dots.
     id: String,
     name: String,
     description: String,
-    /// `flow`, `steps`, `pipeline`, `graph` or `markdown`.
+    /// `flow`, `steps`, `pipeline`, `graph`, `markdown` or `agent`.
     format: &'static str,
-    /// Its file in the served folder, if it lies there.
+    /// Path of its file in the served folder; null if it is stored.
     file: Option<String>,
-    /// Who put it into the store, if it is kept there: `api`, `sync` or `function`.
+    /// Origin of a stored definition: `api`, `sync` or `function`.
     origin: Option<&'static str>,
-    /// Counts the contents it has had in the store, from 1.
+    /// Version number of a stored definition, starting at 1.
     version: Option<u32>,
-    /// Hash of its content in the store.
+    /// Hash of a stored definition's content.
     hash: Option<String>,
-    /// Whether `check` finds an error in it, so that it cannot be run.
+    /// Whether `check` finds an error, so that it cannot be run.
     is_refused: bool,
-    /// What it can be given.
+    /// Declared inputs.
     inputs: Vec<Input>,
-    /// What `check` says of it.
+    /// Diagnostics of `check`.
     #[schema(value_type = Vec<Object>)]
     pub(super) problems: Vec<serde_json::Value>,
 }
 
-/// What a definition can be given.
+/// A declared input.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Input {
     name: String,
     description: Option<String>,
     /// `any`, `text`, `number`, `boolean`, `list`, `file` or `option`.
     kind: &'static str,
-    /// The values of an `option`.
+    /// The allowed values of an `option`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     options: Vec<String>,
     required: bool,
 }
 
-/// The definitions.
+/// Definitions, sorted by id.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Workflows {
     items: Vec<Workflow>,
 }
 
-/// What can be run.
+/// Lists the definitions that can be run.
 #[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows", security(("key" = ["read"])), params(Whose), responses((status = 200, body = Workflows)))]
 pub(crate) async fn list(
     State(server): State<Arc<Server>>,
@@ -73,7 +73,7 @@ pub(crate) async fn list(
     Ok(Json(Workflows { items: items.iter().map(|definition| shown(definition)).collect() }))
 }
 
-/// One definition.
+/// Returns a definition.
 #[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", operation_id = "get_workflow", security(("key" = ["read"])), params(("id" = String, Path), Whose),
     responses((status = 200, body = Workflow), (status = 404, body = Document)))]
 pub(crate) async fn get(

@@ -1,4 +1,5 @@
-//! Workflows that a step runs: each is a run of its own, which counts in the budget of the run around it and ends with its step.
+//! Workflows started by a step. Each is a child run, which draws on the budget of its parent run and is cancelled with
+//! the step.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +22,12 @@ use super::Host;
 use crate::app::plan_of;
 use crate::bundle::Bundle;
 
-/// Between two looks at a run that another process drives.
+/// Interval of polling a run that another worker drives.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Host {
-    /// Runs a definition as a run of its own, or finds the run that an earlier send of this step started. An error unless
-    /// it succeeds.
+    /// Runs a definition as a child run, or finds the run that an earlier attempt of this step started. Fails unless
+    /// the run succeeds.
     pub(super) async fn run(
         &self,
         bundle: Bundle,
@@ -42,8 +43,8 @@ impl Host {
         }
     }
 
-    /// The same, however it ends. What it used is taken out of the budget of the run around it, and it is cancelled when
-    /// nobody waits for it any more.
+    /// Runs a definition as a child run and returns its outcome, whatever its status. Its usage is charged to the
+    /// parent's budget, and it is cancelled if the step is abandoned.
     pub(super) async fn end(&self, child: Child, context: &Context) -> Result<Ended, StepError> {
         let plan = plan_of(&child.bundle)?;
         let depth = context.depth + 1;
@@ -55,7 +56,7 @@ impl Host {
         let Some(engine) = self.engine.get().and_then(|make| make(&child.bundle)) else {
             return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
         };
-        // Listed just before the run around it: the last run is the one that somebody asked for.
+        // Listed just before the parent run, so that `last` refers to the run that the user started.
         let id = id_of(&context.key(), context.run.at_ms().saturating_sub(1));
         let ended = match self.begun(&engine, id, &plan).await? {
             Begun::Ended(ended) => ended,
@@ -82,7 +83,7 @@ impl Host {
         Ok(ended)
     }
 
-    /// Drives a run on a task of its own, so that it can still say that it was cancelled.
+    /// Drives a run on its own task, so that it can record its cancellation.
     async fn drive(&self, run: Run, plan: Arc<Plan>) -> Result<Ended, StepError> {
         let (id, _given) = (run.id(), Given { run: run.control(), store: self.store.clone() });
         let outcome = run.spawn().await;
@@ -92,8 +93,8 @@ impl Host {
         Ok(Ended { id, plan, state: outcome.state, env: outcome.env })
     }
 
-    /// Where the run stands that an earlier send of this step may have started. One that a server has taken up meanwhile
-    /// is waited for.
+    /// The state of the run that an earlier attempt of this step may have started. Waits while another worker drives
+    /// it.
     async fn begun(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<Begun, StepError> {
         loop {
             let Ok(records) = self.store.read(id, 0).await else { return Ok(Begun::Not) };
@@ -111,23 +112,23 @@ impl Host {
     }
 }
 
-/// What is to be run.
+/// A child run to start.
 pub(super) struct Child {
     pub(super) bundle: Bundle,
-    /// The id of its definition.
+    /// Id of the definition.
     pub(super) workflow: Option<String>,
     pub(super) inputs: Value,
     pub(super) agent: Option<String>,
 }
 
-/// What an earlier send of a step has left.
+/// The child run of an earlier attempt.
 enum Begun {
     Not,
     Run(Run),
     Ended(Ended),
 }
 
-/// A run that is over, or waits.
+/// A child run that has ended or waits.
 pub(super) struct Ended {
     id: RunId,
     pub(super) plan: Arc<Plan>,
@@ -135,7 +136,8 @@ pub(super) struct Ended {
     pub(super) env: Env,
 }
 
-/// Cancels a run, unless it has ended, when the step is given up that waits for it. With the process both are only left.
+/// Cancels a child run when its step is abandoned, unless the run has ended. When the process stops, both are left for
+/// recovery.
 struct Given {
     run: Control,
     store: Arc<Store>,
@@ -144,23 +146,23 @@ struct Given {
 impl Drop for Given {
     fn drop(&mut self) {
         if !self.store.is_leaving() {
-            self.run.cancel("its step was given up");
+            self.run.cancel("its step was abandoned");
         }
     }
 }
 
-/// Why a run that has not ended has no result.
+/// The error of a child run that has not ended.
 pub(super) fn unfinished(ended: &Ended) -> StepError {
     let (id, status) = (ended.id, ended.state.status.name());
     let message = match ended.state.status {
-        Status::Waiting => format!("the workflow waits for a person; flowloom answer {id} lets it go on"),
+        Status::Waiting => format!("the workflow is waiting for an answer; continue it with flowloom answer {id}"),
         _ => format!("the workflow's run {id} is {status}"),
     };
     StepError::new(Code::FunctionFailed, message)
 }
 
-/// The id of the run that a step starts: the same for every send of that step. Its time is `at_ms`, so that runs are listed
-/// with those of their time.
+/// The id of the run that a step starts, equal for every attempt of that step. Its timestamp is `at_ms`, so that runs
+/// are listed in chronological order.
 pub(crate) fn id_of(key: &str, at_ms: u64) -> RunId {
     let mut random = [0; 10];
     random.copy_from_slice(&Hash::of(key.as_bytes()).bytes()[..10]);

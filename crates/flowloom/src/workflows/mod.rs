@@ -1,7 +1,7 @@
 //! Workflows as functions: `workflow::create/run/list/runs`, and files that the configuration declares as functions.
 //!
-//! A workflow that a step runs is a run of its own, with its own record. Its id follows from the step's idempotency
-//! key, so that a step that is sent again after a crash finds the run that it started.
+//! A workflow started by a step is a child run with its own journal. Its id is derived from the step's idempotency key,
+//! so that a step repeated after a crash finds the run that it started.
 
 mod child;
 mod tool;
@@ -35,14 +35,14 @@ use crate::definitions::{self, Content};
 pub(crate) use child::id_of;
 pub(crate) use tool::of_flow;
 
-/// What the workflow functions share.
+/// State shared by the workflow functions.
 pub(crate) struct Host {
     store: Arc<Store>,
     bundle: Bundle,
     engine: OnceLock<MakeEngine>,
 }
 
-/// Makes the engine that these functions belong to, for the runs of a bundle; `None` once it is gone.
+/// Builds an engine with these functions for the runs of a bundle; `None` after the functions were dropped.
 type MakeEngine = Box<dyn Fn(&Bundle) -> Option<Engine> + Send + Sync>;
 
 impl Host {
@@ -50,13 +50,13 @@ impl Host {
         Host { store, bundle, engine: OnceLock::new() }
     }
 
-    /// The engine exists only after the functions that it needs.
+    /// Sets the engine, which can only be built after the functions that it needs.
     pub(crate) fn set_engine(&self, make: impl Fn(&Bundle) -> Option<Engine> + Send + Sync + 'static) {
-        // It is set once, right after they are made.
+        // Set once, right after construction.
         let _ = self.engine.set(Box::new(make));
     }
 
-    /// The bundle of another definition under the same settings.
+    /// The bundle of another definition with the same settings.
     fn bundle_of(&self, entry: &str, files: BTreeMap<String, String>) -> Result<Bundle, StepError> {
         let bundle =
             Bundle { entry: entry.to_owned(), format: Format::Steps, files, flows: None, ..self.bundle.clone() };
@@ -130,7 +130,7 @@ impl Host {
     }
 }
 
-/// The records of one page of a step list's runs, the oldest first, and how many there are.
+/// The records of a page of a step list's runs, oldest first, and the total number of runs.
 pub(crate) async fn history(
     store: &Store,
     holder: Option<String>,
@@ -139,7 +139,7 @@ pub(crate) async fn history(
 ) -> Result<(Vec<Value>, u64), StepError> {
     let filter = RunFilter { holder, workflow: Some(workflow), format: Some("steps".into()), ..RunFilter::default() };
     let total = store.count_runs(&filter)?;
-    // The store lists the newest first.
+    // The store lists runs newest first.
     let page = bounds.range(total);
     let filter = RunFilter { limit: (page.end - page.start) as u32, offset: (total - page.end) as u32, ..filter };
     let mut runs = Vec::new();
@@ -201,10 +201,10 @@ impl NativeFunction for BuiltIn {
     }
 }
 
-/// The built-in functions that keep definitions.
+/// The built-in functions that store definitions.
 pub(crate) const KEEPING: [&str; 2] = ["workflow::create", "author::keep"];
 
-/// The workflow functions that every installation has.
+/// The built-in workflow and notification functions.
 pub(crate) fn built_in(host: &Arc<Host>) -> Vec<(&'static str, FunctionConfig)> {
     let function = |operation| FunctionConfig::Native(Arc::new(BuiltIn { host: host.clone(), operation }));
     vec![
@@ -216,7 +216,8 @@ pub(crate) fn built_in(host: &Arc<Host>) -> Vec<(&'static str, FunctionConfig)> 
     ]
 }
 
-/// `notify::push`: leaves `title` and `body` in the owner's notifications. Sent again after a crash, it is there once.
+/// `notify::push`: stores `title` and `body` as a notification for the run's user. Repeated after a crash, it stores it
+/// only once.
 struct Notify {
     store: Arc<Store>,
 }
@@ -250,14 +251,14 @@ impl NativeFunction for Notify {
     }
 }
 
-/// A definition file as a function: its input is the payload, its result the run's output.
+/// A definition file as a function: the payload is its input, the run's output its result.
 struct FileFunction {
     host: Arc<Host>,
     file: String,
     effect: Option<EffectClass>,
 }
 
-/// The function that runs a file of the bundle.
+/// Builds the function that runs a file of the bundle.
 pub(crate) fn of_file(host: &Arc<Host>, file: &str, effect: Option<EffectClass>) -> FunctionConfig {
     FunctionConfig::Native(Arc::new(FileFunction { host: host.clone(), file: file.to_owned(), effect }))
 }
@@ -283,8 +284,8 @@ impl NativeFunction for FileFunction {
     }
 }
 
-/// What a workflow is given: the arguments if there is no prompt, else the caller's input if it is an object, else the
-/// prompt.
+/// The input of a workflow: the arguments if there is no prompt; otherwise the caller's input if it is an object, or
+/// else the prompt.
 fn input_of(payload: &Payload) -> Value {
     if payload.prompt.is_none() {
         return payload.to_value();

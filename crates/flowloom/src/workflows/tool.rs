@@ -17,13 +17,13 @@ use super::child::{Child, unfinished};
 use crate::app::plan_of;
 use crate::offers::Offer;
 
-/// A workflow as the tool of an agent.
+/// A workflow as a tool of an agent.
 struct FlowFunction {
     host: Arc<Host>,
     id: String,
 }
 
-/// The function that runs a workflow which the bundle's agent is offered.
+/// Builds the function that runs a workflow available to the bundle's agent.
 pub(crate) fn of_flow(host: &Arc<Host>, id: &str) -> FunctionConfig {
     FunctionConfig::Native(Arc::new(FlowFunction { host: host.clone(), id: id.to_owned() }))
 }
@@ -33,7 +33,7 @@ impl NativeFunction for FlowFunction {
         EffectClass::AtLeastOnce
     }
 
-    /// `{text, is_final}`: what the agent is told, and whether that is its answer.
+    /// Returns `{text, is_final}`: the text for the agent, and whether that is the agent's final answer.
     fn call<'a>(
         &'a self,
         request: &'a CallRequest,
@@ -47,7 +47,7 @@ impl NativeFunction for FlowFunction {
             };
             let arguments = request.payload.to_value();
             let inputs = match flow.bundle.format {
-                // What its variables are is not declared.
+                // The types of flow variables are not declared.
                 Format::Flow => arguments,
                 _ => Offer::of(&self.id, plan_of(&flow.bundle)?).inputs(&arguments)?,
             };

@@ -1,4 +1,4 @@
-//! A model of fixed answers that can have one thing made: something that shouts.
+//! A scripted model for creating one pipeline: a block that writes a text in capitals.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::Place;
 const TEXT: &str =
     r#"{"type": "object", "properties": {"text": {"type": "string", "description": "A text."}}, "required": ["text"]}"#;
 
-/// The answers of a model that can do one thing: shout. The first source that it writes gives the wrong field.
+/// The answers of the model. The first source it writes returns the wrong field.
 fn shouting() -> Value {
     let text: Value = serde_json::from_str(TEXT).expect("JSON");
     let needs = json!({"required_blocks": [{"suggested_id": "shout", "description": "Writes a text in capitals", "execution_type": "python",
@@ -34,7 +34,7 @@ fn shouting() -> Value {
     ]})
 }
 
-/// A place where wishes to shout come true.
+/// A workspace in which the goal "Shout hello" can be achieved.
 pub(crate) fn place() -> Place {
     let place = Place::new("default_model = \"scripted:said.json\"\n[embeddings]\nmodel = \"none\"\n");
     place.write("said.json", &shouting().to_string());

@@ -1,15 +1,15 @@
-//! The clients that people use, as `scripts/fetch-clients.sh` installs them.
+//! External clients, installed by `scripts/fetch-clients.sh`.
 #![allow(clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where this repository begins.
+/// Root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folder of a set of clients, if they are installed; else the test says SKIP, unless FLOWLOOM_REQUIRE_CLIENTS is set.
+/// The folder of a set of clients. If it is not installed, prints SKIP, or panics if FLOWLOOM_REQUIRE_CLIENTS is set.
 #[allow(clippy::print_stderr)]
 pub(crate) fn clients(set: &str) -> Option<PathBuf> {
     let folder = root().join(".tools/clients").join(set);
@@ -21,7 +21,7 @@ pub(crate) fn clients(set: &str) -> Option<PathBuf> {
     None
 }
 
-/// What a program prints; it must succeed.
+/// Runs a program that must succeed. Returns its output.
 pub(crate) fn output(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! A provider of embeddings for which every word that means the same is the same, and which can be told to fail.
+//! A provider of embeddings in which synonyms have equal embeddings, and which can be made to fail.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,16 +7,16 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
 
-/// Words that mean the same, one line for each direction of the vectors.
+/// Synonyms, one line per dimension of the embeddings.
 const MEANINGS: [&str; 3] = ["kitten cat feline", "price cost amount", "weather rain sun"];
 
-/// A provider that answers until it is dropped with the test.
+/// A provider that responds until the test ends.
 #[derive(Clone)]
 pub(crate) struct Embedder {
     address: String,
     is_down: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
-    /// Texts that got a vector.
+    /// Texts that were embedded.
     made: Arc<(Mutex<Vec<String>>, Condvar)>,
 }
 
@@ -30,22 +30,22 @@ impl Embedder {
         embedder
     }
 
-    /// The configuration under which it makes the vectors.
+    /// The configuration that uses this provider.
     pub(crate) fn config(&self) -> String {
         format!("[embeddings]\nmodel = \"near:m\"\n[providers.near]\nbase_url = \"http://{}/v1\"\n", self.address)
     }
 
-    /// Refuses every call from now on, or none.
+    /// Makes every call fail, or succeed again.
     pub(crate) fn fail(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::SeqCst);
     }
 
-    /// Calls so far.
+    /// Number of calls.
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// Waits until a text with this in it has got a vector.
+    /// Waits until a text that contains `part` was embedded.
     pub(crate) fn wait_for(&self, part: &str) {
         let (made, changed) = &*self.made;
         let mut made = made.lock().expect("not poisoned");
@@ -74,7 +74,7 @@ impl Embedder {
         let reply = reply.to_string();
         let head =
             format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", reply.len());
-        // Whoever asked may have gone.
+        // The caller may have disconnected.
         let _ = stream.write_all(format!("{head}connection: close\r\n\r\n{reply}").as_bytes());
     }
 

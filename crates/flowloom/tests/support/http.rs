@@ -1,4 +1,4 @@
-//! A client of the server under test: HTTP/1.0, so that bodies come as they are and end with the connection.
+//! A client of the server under test. It uses HTTP/1.0, so that bodies are not chunked and end with the connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,22 +12,22 @@ use super::Place;
 pub(crate) struct Serving {
     pub(crate) address: String,
     pub(crate) child: Child,
-    /// Kept, so that what the server says later has a reader.
+    /// Kept open, so that later output of the server has a reader.
     _said: BufReader<ChildStderr>,
 }
 
 impl Serving {
-    /// Serves the folder of a place on a free port.
+    /// Serves the folder of a workspace on a free port.
     pub(crate) fn start(place: &Place, arguments: &[&str]) -> Serving {
         Serving::start_at(place, "127.0.0.1:0", arguments)
     }
 
-    /// The same where a server was before.
+    /// Serves at an address that another server used before.
     pub(crate) fn start_at(place: &Place, address: &str, arguments: &[&str]) -> Serving {
         Serving::started(place, address, arguments, &[])
     }
 
-    /// The same with further variables in its environment.
+    /// Serves with additional environment variables.
     pub(crate) fn start_with(place: &Place, arguments: &[&str], environment: &[(&str, &str)]) -> Serving {
         Serving::started(place, "127.0.0.1:0", arguments, environment)
     }
@@ -58,23 +58,23 @@ impl Serving {
         Reply { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
-    /// GET without a key.
+    /// Sends GET without a key.
     pub(crate) fn get(&self, path: &str) -> Reply {
         self.call("GET", path, &[], "")
     }
 
-    /// POST of JSON without a key.
+    /// Sends JSON by POST without a key.
     pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         self.call("POST", path, &["Content-Type: application/json"], &body.to_string())
     }
 
-    /// The lines of a stream, as they come.
+    /// The lines of a stream as they arrive.
     pub(crate) fn stream(&self, path: &str, headers: &[&str]) -> impl Iterator<Item = String> + use<> {
         let lines = BufReader::new(self.send("GET", path, headers, "")).lines();
         lines.map_while(Result::ok).skip_while(|line| !line.is_empty()).skip(1)
     }
 
-    /// Sends a request, and leaves its answer to be read.
+    /// Sends a request without reading the response.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         let host = format!("Host: {}", self.address);
@@ -87,7 +87,7 @@ impl Serving {
     }
 }
 
-/// The lines of a run's events after number `last`, until the connection ends; none while nobody listens.
+/// The lines of a run's events after number `last`, until the connection ends; empty if the server is unreachable.
 pub(crate) fn events(address: &str, path: &str, last: u64) -> Box<dyn Iterator<Item = String>> {
     let Ok(mut stream) = TcpStream::connect(address) else { return Box::new(std::iter::empty()) };
     let head = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nLast-Event-ID: {last}\r\n\r\n");
@@ -99,17 +99,17 @@ pub(crate) fn events(address: &str, path: &str, last: u64) -> Box<dyn Iterator<I
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// Status line and headers, in small letters.
+    /// Status line and headers, in lower case.
     pub(crate) head: String,
     pub(crate) body: String,
 }
@@ -119,7 +119,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The code of a problem, in the shape that its route gives it.
+    /// The error code of a problem, in the form of its route.
     pub(crate) fn code(&self) -> String {
         if let Some(code) = self.json()["error"]["code"].as_str() {
             return code.to_owned();

@@ -1,4 +1,4 @@
-//! Helpers of the end-to-end tests: the program in a folder of its own, and a server on loopback that counts.
+//! Helpers of the end-to-end tests: a workspace for running the program, and a counting HTTP server.
 #![allow(dead_code)]
 
 pub(crate) mod author;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
 
-/// A folder with configuration and database of its own.
+/// A folder with its own configuration and database.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
@@ -28,7 +28,7 @@ impl Place {
         place
     }
 
-    /// One with a step list that says hello to a scripted model.
+    /// A workspace with a step list `hello` that calls a scripted model.
     pub(crate) fn hello(config: &str) -> Place {
         let place = Place::new(&format!("default_model = \"scripted:echo\"\n{config}"));
         let definition = json!({"id": "hello", "name": "hello", "description": "d", "steps": [
@@ -48,7 +48,7 @@ impl Place {
         path
     }
 
-    /// The program with some arguments, with nothing of the tester's own configuration.
+    /// The program with arguments, isolated from the user's own configuration.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flowloom"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
@@ -60,7 +60,7 @@ impl Place {
         command
     }
 
-    /// The same for a command that asks the local model, which lies where whoever runs the tests has it.
+    /// Runs a command with the local model of the user's model cache.
     pub(crate) fn with_model(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(arguments);
         match std::env::var_os("FLOWLOOM_CACHE") {
@@ -78,7 +78,7 @@ impl Place {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
     }
 
-    /// Runs and reads the one JSON value on stdout; also the exit code.
+    /// Runs a command with `--json`. Returns the exit code and the value on stdout.
     pub(crate) fn json(&self, arguments: &[&str]) -> (i32, Value) {
         let output = self.run(&[arguments, &["--json"]].concat());
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -101,8 +101,8 @@ pub(crate) fn signal(child: &Child, name: &str) {
     assert!(killed.success());
 }
 
-/// A server on loopback. Paths under `/slow` wait until they are released, `/status/503` answers with that status;
-/// everything is counted.
+/// An HTTP server on loopback that counts requests. Paths under `/slow` wait until they are released; `/status/503`
+/// responds with that status.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) address: String,
@@ -133,7 +133,7 @@ impl Server {
         server
     }
 
-    /// The configuration that lets the program reach it.
+    /// The configuration that permits access to this server.
     pub(crate) fn allowed(&self) -> String {
         format!("[egress]\nallow = [\"{}\"]\n", self.address)
     }
@@ -190,7 +190,7 @@ impl Server {
         }
     }
 
-    /// Waits until a path was asked for so many times.
+    /// Waits until a path was requested `count` times.
     pub(crate) fn wait_for(&self, path: &str, count: u32) {
         let (state, changed) = &*self.state;
         let mut state = state.lock().expect("not poisoned");
@@ -217,14 +217,14 @@ impl Server {
         self.state.0.lock().expect("not poisoned").heads.get(path).cloned().unwrap_or_default()
     }
 
-    /// Lets every slow path answer from now on.
+    /// Releases all slow paths.
     pub(crate) fn release(&self) {
         self.state.0.lock().expect("not poisoned").released = true;
         self.state.1.notify_all();
     }
 }
 
-/// A flow that asks the server for `/first`, then for `path`, then a scripted model.
+/// A flow that requests `/first`, then `path`, then calls a scripted model.
 pub(crate) fn two_calls(server: &Server, method: &str, path: &str) -> String {
     let base = &server.address;
     format!(

@@ -1,4 +1,4 @@
-//! A model that speaks the OpenAI protocol and says a piece of its answer whenever the test tells it to.
+//! A model with the OpenAI protocol that streams its answer piece by piece, as directed by the test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use serde_json::json;
 
-/// A model for one call.
+/// A model for a single call.
 pub(crate) struct Model {
     address: String,
-    /// `None` ends the answer.
+    /// The pieces of the answer; `None` ends it.
     pieces: Sender<Option<String>>,
 }
 
@@ -22,7 +22,7 @@ impl Model {
         Model { address, pieces }
     }
 
-    /// The configuration under which it is the usual model.
+    /// The configuration with this model as the default.
     pub(crate) fn config(&self) -> String {
         format!("default_model = \"test:m\"\n[providers.test]\nbase_url = \"http://{}/v1\"\n", self.address)
     }

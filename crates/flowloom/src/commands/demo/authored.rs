@@ -1,4 +1,4 @@
-//! The demo's last part: a wish in plain language becomes a pipeline, which runs from its files.
+//! The demo's last part: creates a pipeline from a plain-language goal and runs it from its files.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,16 +20,16 @@ use crate::progress::{Screen, Watcher};
 use crate::report;
 use crate::source::{self, Reading};
 
-/// The wish, of those with which models are measured.
+/// The goal, one of the evaluation tasks.
 const WISH: &str = "clean-table";
 
-/// Has a pipeline made of a wish, with the answers of a recorded conversation, and runs it.
+/// Creates a pipeline with the answers of a recorded conversation and runs it.
 pub(super) async fn authored(global: &Global, app: &mut App) -> Result<Row, Failure> {
-    let lost = |what: &str| Failure::usage(format!("the demo has no {what}"));
+    let lost = |what: &str| Failure::usage(format!("the bundled demo has no {what}"));
     let case = cases().ok().and_then(|cases| cases.into_iter().find(|case| case.id == WISH));
-    let case = case.ok_or_else(|| lost("wish"))?;
+    let case = case.ok_or_else(|| lost("goal"))?;
     eprintln!("\n── flowloom new \"{}\"", case.title);
-    eprintln!("The answers here are played from a recorded conversation: {} is too small for this.", super::SMALL);
+    eprintln!("These answers come from a recorded conversation: {} is too small for this.", super::SMALL);
     let script = app.store.folder().join("demo.author.json");
     let text = recorded(WISH).ok_or_else(|| lost("conversation"))?;
     std::fs::write(&script, text).map_err(|error| Failure::usage(format!("{}: {error}", script.display())))?;
@@ -44,7 +44,7 @@ pub(super) async fn authored(global: &Global, app: &mut App) -> Result<Row, Fail
     }
     let made = present(&plan, &outcome.state, &outcome.env).output;
     let folder = app.store.folder().join("authored");
-    // What an earlier demo left.
+    // Removes the output of an earlier demo.
     let _ = std::fs::remove_dir_all(&folder);
     let folder = Folder::prepare(&folder)?;
     files::tell(&made, &folder, &folder.write(&made)?);
@@ -53,7 +53,7 @@ pub(super) async fn authored(global: &Global, app: &mut App) -> Result<Row, Fail
     Ok(Row { file: "(authored) pipeline.json", status, steps, took })
 }
 
-/// Runs what was written; its status, and how many steps it took.
+/// Runs the new pipeline. Returns its status and the number of steps.
 async fn run(global: &Global, app: &App, folder: &Folder) -> Result<(&'static str, usize), Failure> {
     let source = source::load(folder.path(), &Reading { config: &app.config, format: None, lenient: false });
     eprint!("{}", source::render(&source));

@@ -1,4 +1,4 @@
-//! `flowloom demo`: real definitions on a real, small model, with pages that the demo serves itself.
+//! `flowloom demo`: runs bundled definitions on a real, small model, with web pages served by the demo itself.
 
 mod authored;
 
@@ -23,23 +23,23 @@ use crate::config::Config;
 use crate::failure::{Failure, Outcome};
 use crate::{progress, report};
 
-/// A bundled example and what it is given.
+/// A bundled example and its inputs.
 struct Example {
     file: &'static str,
     text: &'static str,
-    /// Files beside it that belong to it.
+    /// Further files of the definition, by path.
     beside: &'static [(&'static str, &'static str)],
-    /// Whether edges that lead nowhere are left out.
+    /// Whether dangling edges are ignored.
     is_lenient: bool,
-    /// Answers that are played instead of a model's, where the small one is too small.
+    /// Script with recorded answers, for examples that are too hard for the small model.
     script: Option<&'static str>,
     inputs: fn(&str) -> Value,
 }
 
-/// The model that the demo asks.
+/// Description of the small model.
 const SMALL: &str = "a model of 135 million parameters";
 
-/// A file of the examples, built in under its own name.
+/// Includes an example file under its own path.
 macro_rules! example {
     ($file:literal) => {
         ($file, include_str!(concat!("../../../../../", $file)))
@@ -123,9 +123,9 @@ pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
     config.egress.allow.push(address.clone());
     config.tools.base_url = Some(format!("http://{address}"));
     config.default_model.value = Some(arguments.model.clone());
-    // The examples name the small model themselves where their format asks for a name.
+    // Some examples name the small model themselves, because their format requires a model.
     config.aliases.push((SMALL_MODEL.to_owned(), arguments.model.clone()));
-    eprintln!("Model: {}. The pages come from this demo ({address}).", arguments.model);
+    eprintln!("Model: {}. Web pages are served by this demo ({address}).", arguments.model);
     if arguments.model.starts_with("local:") {
         eprintln!("Nothing leaves this machine.");
     } else {
@@ -172,10 +172,10 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
     };
     let mut bundle = Bundle { lenient: example.is_lenient, ..app.bundle(example.file, &files, plan.format)? };
     if example.is_lenient {
-        eprintln!("Three of its edges name a node that it does not have; they are left out.");
+        eprintln!("Three of its edges name a missing node and are ignored.");
     }
     if let Some(script) = example.script {
-        eprintln!("The answers here are played from a script: {} is too small for this.", SMALL);
+        eprintln!("These answers come from a script: {} is too small for this.", SMALL);
         let file = app.store.folder().join("demo.script.json");
         std::fs::write(&file, script).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
         bundle.model = Some(format!("scripted:{}", file.display()));
@@ -193,10 +193,10 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
     Ok(Row { file: example.file, status: outcome.state.status.name(), steps, took })
 }
 
-/// Serves the demo's pages on a free loopback port; the address as `host:port`.
+/// Serves the demo's pages on a free loopback port. Returns the address as `host:port`.
 async fn serve() -> Result<String, Failure> {
     let failed = |error: std::io::Error| {
-        Failure::from(StepError::new(Code::StoreFailed, format!("the demo cannot serve its pages: {error}")))
+        Failure::from(StepError::new(Code::StoreFailed, format!("cannot serve the pages of the demo: {error}")))
     };
     let page = |kind: &'static str, text: &'static str| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     let router = Router::new()
@@ -209,7 +209,7 @@ async fn serve() -> Result<String, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     tokio::spawn(async move {
-        // It ends with the process.
+        // The server ends with the process.
         let _ = axum::serve(listener, router).await;
     });
     Ok(address.to_string())

@@ -1,18 +1,18 @@
-//! The files of the served folder that may be definitions.
+//! Finds the files of the served folder that may be definitions.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Folders below the served one that are looked into.
+/// Maximum depth of subfolders that are searched.
 const DEPTH: usize = 8;
 
-/// Endings of files that may be definitions.
+/// Extensions of files that may be definitions.
 const ENDINGS: [&str; 3] = ["json", "mdx", "md"];
 
-/// Folders that hold parts of definitions.
+/// Folders that contain parts of definitions and are skipped.
 const PARTS: [&str; 4] = ["agents", "blocks", "tools", "node_modules"];
 
-/// When the files of a definition changed last.
+/// The files of a definition with their modification times.
 pub(super) type Stamp = Vec<(PathBuf, Option<SystemTime>)>;
 
 /// Every file of a folder that may be a definition.
@@ -40,20 +40,20 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a file is a definition and not only to be read: most files that end in `.md` have no action that asks a model.
+/// Whether a file is a definition rather than documentation: most `.md` files contain no action that calls a model.
 pub(crate) fn is_meant(path: &Path, bytes: &[u8]) -> bool {
     let asks = || String::from_utf8_lossy(bytes).to_ascii_lowercase().contains("<gen");
     path.extension().is_none_or(|end| end != "md") || asks()
 }
 
-/// `flow/weather.json` as `flow.weather`.
+/// Derives an id from a path: `flow/weather.json` becomes `flow.weather`.
 pub(crate) fn id_of(file: &str) -> String {
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
     let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '.' };
     stem.chars().map(clean).collect()
 }
 
-/// When these files changed last.
+/// Reads the modification times of files.
 pub(super) fn stamp<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Stamp {
     let changed = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
     paths.map(|path| (path.clone(), changed(path))).collect()

@@ -1,5 +1,5 @@
-//! The definitions that can be run, by id: the files of the served folder, and those that the store keeps. Each is
-//! compiled when it is first needed, and again when it, or something it needs, has changed.
+//! The catalog of runnable definitions, by id: files of the served folder and stored definitions. Each is compiled when
+//! first needed, and recompiled when it or one of its dependencies has changed.
 
 pub(crate) mod folder;
 
@@ -24,30 +24,30 @@ use crate::mcp::Offered;
 use crate::source::{self, Reading, Source};
 use folder::{Stamp, stamp};
 
-/// How long a kept definition is started without looking whether a new file of the folder has its id.
+/// How long a stored definition is used without checking whether a new file in the folder has its id.
 const LISTED: Duration = Duration::from_secs(1);
 
-/// Calls that come so shortly after one another share one look at a definition's file.
+/// Lookups within this time share one check of a definition's file.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Kept definitions that stay compiled at most.
+/// Maximum number of stored definitions that stay compiled.
 const KEPT: usize = 1024;
 
-/// A definition that can be run.
+/// A compiled definition with its engine.
 pub(crate) struct Prepared {
     pub(crate) plan: Arc<Plan>,
     pub(crate) engine: Engine,
-    /// The definition and everything else that was read, and its hash.
+    /// The bundle of its runs: hash and JSON.
     bundle: (Hash, Arc<str>),
 }
 
 impl Prepared {
-    /// What its runs are made of.
+    /// Parses the bundle of its runs.
     pub(crate) fn bundle(&self) -> Result<Bundle, StepError> {
         Bundle::parse(&self.bundle.1)
     }
 
-    /// Keeps the bundle for a run that is about to start.
+    /// Stores the bundle for a run that is about to start. Returns its hash.
     pub(crate) fn keep(&self, app: &App) -> Hash {
         let (hash, text) = &self.bundle;
         app.store.keep_hashed(*hash, text);
@@ -55,39 +55,39 @@ impl Prepared {
     }
 }
 
-/// A definition.
+/// A definition of the catalog.
 pub(crate) struct Definition {
     pub(crate) id: String,
     pub(crate) format: Format,
     pub(crate) place: Place,
-    /// What `check` says of it, as JSON.
+    /// Diagnostics of `check`, as JSON.
     pub(crate) problems: Vec<serde_json::Value>,
     pub(crate) is_refused: bool,
     pub(crate) prepared: Option<Arc<Prepared>>,
     /// MCP servers whose tools it offers to models.
     asks: Vec<String>,
-    /// The same as `prepared`, once those servers have said what they have.
+    /// Like `prepared`, but with the tools that those servers reported.
     asked: OnceCell<Arc<Prepared>>,
-    /// When its file was last seen to be unchanged.
+    /// When its file was last found unchanged.
     looked: Mutex<Option<Instant>>,
 }
 
-/// Where a definition is.
+/// Location of a definition.
 pub(crate) enum Place {
-    /// In the served folder.
+    /// A file of the served folder.
     File {
-        /// Its file below the folder.
+        /// Path relative to the folder.
         file: String,
         path: PathBuf,
         changed: Stamp,
     },
-    /// In the store, with what was looked for besides, and files that the configuration names.
+    /// A stored definition, with its dependencies and the modification times of files that the configuration names.
     Kept { row: DefinitionRow, parts: Vec<Looked>, changed: Stamp },
 }
 
 impl Definition {
-    /// What a run of `holder` needs: MCP servers are asked for their tools when they are first needed, and agents are
-    /// offered the workflows that there are now. `None` if it has errors.
+    /// The definition prepared for a run of a user; `None` if it has errors. Queries MCP servers for their tools on
+    /// first use. Agents get the workflows that are currently available.
     pub(crate) async fn ready(&self, catalog: &Arc<Catalog>, holder: &str) -> Result<Option<Arc<Prepared>>, StepError> {
         if self.prepared.is_none() {
             return Ok(None);
@@ -105,7 +105,7 @@ impl Definition {
         asked.await.cloned().map(Some)
     }
 
-    /// Its file in the served folder, if it has one.
+    /// Path of its file relative to the served folder; `None` if it is stored.
     pub(crate) fn file(&self) -> Option<&str> {
         match &self.place {
             Place::File { file, .. } => Some(file),
@@ -113,7 +113,7 @@ impl Definition {
         }
     }
 
-    /// What the store keeps of it, if it is kept there.
+    /// Its row in the store; `None` if it is a file.
     pub(crate) fn row(&self) -> Option<&DefinitionRow> {
         match &self.place {
             Place::File { .. } => None,
@@ -122,16 +122,16 @@ impl Definition {
     }
 }
 
-/// Definitions by id.
+/// All definitions of a server, by id.
 pub(crate) struct Catalog {
     root: PathBuf,
     app: Arc<App>,
     files: Mutex<BTreeMap<PathBuf, Arc<Definition>>>,
-    /// Agents as they were offered workflows last, by holder and id.
+    /// Agents with the workflows that were available last, by user and id.
     agents: Mutex<BTreeMap<(String, String), Arc<Prepared>>>,
-    /// When all of the folder was read last.
+    /// When the folder was last listed completely.
     listed: Mutex<Option<Instant>>,
-    /// By holder and id.
+    /// Compiled stored definitions, by user and id.
     kept: Mutex<BTreeMap<(String, String), Arc<Definition>>>,
 }
 
@@ -151,19 +151,19 @@ impl Catalog {
         }
     }
 
-    /// Every definition that `holder` can run, in the order of their ids. Reads the folder.
+    /// Every definition available to a user, sorted by id. Reads the folder.
     pub(crate) fn list(&self, holder: &str) -> Result<Vec<Arc<Definition>>, StepError> {
         let mut found = self.in_folder();
         for row in definitions::list(&self.app.store, holder, Kind::Workflow)? {
             found.extend(self.keep(row)?);
         }
         found.sort_by(|a, b| a.id.cmp(&b.id));
-        // Of two of one id the first counts: what lies in the folder goes before what is kept.
+        // A file of the folder takes precedence over a stored definition with the same id.
         found.dedup_by(|b, a| a.id == b.id);
         Ok(found)
     }
 
-    /// The definition called `id` for `holder`.
+    /// The definition called `id` that is effective for a user.
     pub(crate) fn find(&self, holder: &str, id: &str) -> Result<Option<Arc<Definition>>, StepError> {
         let is_listed = locked(&self.listed).is_some_and(|at| at.elapsed() < LISTED);
         let file = if is_listed { self.known_file(id) } else { self.file(id) };
@@ -172,13 +172,13 @@ impl Catalog {
         }
         match definitions::find(&self.app.store, holder, Kind::Workflow, id)? {
             Some(row) => self.keep(row),
-            // It may have been put there since.
+            // The file may have been created since the last listing.
             None if is_listed => Ok(self.file(id)),
             None => Ok(None),
         }
     }
 
-    /// A definition with what models are offered that is no part of it.
+    /// Prepares a definition with the given available tools. Fails with `StepRefused` if it does not compile with them.
     fn offering(&self, definition: &Definition, offered: Offered) -> Result<Prepared, StepError> {
         let source = match &definition.place {
             Place::File { path, .. } => source::load_with(path, &self.reading(Some(definition.format)), offered),
@@ -193,7 +193,8 @@ impl Catalog {
         self.prepare(&source, Arc::new(plan))
     }
 
-    /// An agent with the workflows that there are for `holder` now. It stays what it was while they do.
+    /// Prepares an agent with the workflows currently available to a user. Reuses the cached agent if they are
+    /// unchanged.
     async fn agent(self: &Arc<Catalog>, agent: &Definition, holder: &str) -> Result<Arc<Prepared>, StepError> {
         let mut offered = self.app.servers.offered(&self.app.config, &agent.asks).await?;
         offered.flows = Some(flows::offered(self, holder).await?);
@@ -209,7 +210,7 @@ impl Catalog {
         Ok(known.clone())
     }
 
-    /// A definition as it was written: what is in force, or a version of what the store keeps.
+    /// The source of a definition: the current content, or a stored version.
     pub(crate) fn written(&self, holder: &str, id: &str, version: Option<u32>) -> Result<Option<Content>, StepError> {
         if let Some(version) = version {
             let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: id.to_owned() };
@@ -219,7 +220,7 @@ impl Catalog {
         self.find(holder, id)?.map(|definition| self.content(&definition)).transpose()
     }
 
-    /// A definition as it was written.
+    /// The current source of a definition.
     pub(crate) fn content(&self, definition: &Definition) -> Result<Content, StepError> {
         match &definition.place {
             Place::Kept { row, .. } => Content::parse(&row.content),
@@ -227,7 +228,7 @@ impl Catalog {
         }
     }
 
-    /// The files of a definition of the folder.
+    /// Reads the files of a definition in the folder.
     fn read_files(&self, entry: &str, files: &Stamp) -> Content {
         let read = |path: &PathBuf| {
             let below = path.strip_prefix(&self.root).ok()?.display().to_string();
@@ -237,19 +238,19 @@ impl Catalog {
         Content { entry: entry.to_owned(), files, format: None }
     }
 
-    /// The definition of the folder called `id`.
+    /// The definition in the folder called `id`.
     pub(crate) fn file(&self, id: &str) -> Option<Arc<Definition>> {
         self.known_file(id).or_else(|| self.in_folder().into_iter().find(|definition| definition.id == id))
     }
 
-    /// The definition of the folder called `id`, if it was compiled and its files have not changed since. To look at a
-    /// file's time takes microseconds, to compile one a thread that may wait.
+    /// The definition in the folder called `id`, if it is compiled and its files are unchanged. Checking a file's time
+    /// takes microseconds; compiling needs a thread that may block.
     pub(crate) fn at_hand(&self, id: &str) -> Option<Arc<Definition>> {
         let known = locked(&self.files).values().find(|definition| definition.id == id).cloned();
         known.filter(|known| known.is_fresh_file())
     }
 
-    /// The ids of the folder's definitions. Reads the folder.
+    /// The ids of the definitions in the folder. Reads the folder.
     pub(crate) fn ids_in_folder(&self) -> Vec<String> {
         self.in_folder().into_iter().map(|definition| definition.id.clone()).collect()
     }
@@ -267,7 +268,7 @@ impl Catalog {
         found
     }
 
-    /// Compiles a file, unless that was done since it changed; `None` if it is no definition.
+    /// Compiles a file unless its compiled definition is up to date; `None` if it is not a definition.
     fn read(&self, path: &Path) -> Option<Arc<Definition>> {
         let known = locked(&self.files).get(path).cloned();
         if let Some(known) = known.filter(|known| known.is_fresh_file()) {
@@ -293,7 +294,7 @@ impl Catalog {
         self.definition(source, id, Place::File { file, path: path.to_owned(), changed })
     }
 
-    /// Compiles what the store keeps, unless that was done since it changed.
+    /// Compiles a stored definition unless its compiled form is up to date.
     fn keep(&self, row: DefinitionRow) -> Result<Option<Arc<Definition>>, StepError> {
         let key = (row.key.holder.clone(), row.key.id.clone());
         let known = locked(&self.kept).get(&key).cloned();
@@ -316,7 +317,7 @@ impl Catalog {
         Ok(Some(definition))
     }
 
-    /// A definition that is run without being kept.
+    /// Compiles a definition that is run without being stored.
     pub(crate) fn passing(&self, holder: &str, id: &str, content: Content) -> Result<Definition, StepError> {
         let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: id.to_owned() };
         let row = DefinitionRow {
@@ -332,7 +333,7 @@ impl Catalog {
         let compiled = self.compile_kept(&row, Offered::default())?;
         let changed = stamp_of(&compiled.source);
         let place = Place::Kept { row, parts: compiled.parts, changed };
-        let unknown = || StepError::new(Code::StepRefused, "this is no definition");
+        let unknown = || StepError::new(Code::StepRefused, "this is not a definition");
         self.definition(compiled.source, id.to_owned(), place).ok_or_else(unknown)
     }
 
@@ -345,7 +346,8 @@ impl Catalog {
         Reading { config: &self.app.config, format, lenient: false }
     }
 
-    /// A compiled source as a definition; a file is called by its own id, if it has one. `None` without a format.
+    /// Builds a definition from a compiled source; `None` if its format is unknown. A file uses its own id, if it has
+    /// one.
     fn definition(&self, source: Source, id: String, place: Place) -> Option<Definition> {
         let format = source.compiled.format?;
         let (is_refused, problems) = (source.is_refused(), source.problems());
@@ -386,7 +388,8 @@ impl Definition {
         is_fresh
     }
 
-    /// Whether it and its parts are what they were. One that lacks something may have got it since.
+    /// Whether the definition and its dependencies are unchanged. A definition with errors is always recompiled, since
+    /// a missing dependency may exist by now.
     fn is_fresh(&self, now: &DefinitionRow, app: &App) -> Result<bool, StepError> {
         let Place::Kept { row, parts, changed } = &self.place else { return Ok(false) };
         if self.is_refused || !is_unchanged(changed) || row.hash != now.hash || row.version != now.version {
@@ -402,7 +405,7 @@ impl Definition {
     }
 }
 
-/// When the files that a definition was read from changed last.
+/// The modification times of the files that a definition was read from.
 fn stamp_of(source: &Source) -> Stamp {
     stamp(source.files.keys().map(PathBuf::from).collect::<Vec<_>>().iter())
 }

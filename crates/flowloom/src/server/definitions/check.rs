@@ -1,6 +1,6 @@
-//! `POST /api/v1/check`: what `flowloom check` says of a definition, without keeping it.
+//! `POST /api/v1/check`: validates a definition like `flowloom check`, without storing it.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::server::params::Params;
 use crate::server::problem::{Answer, Document};
 use crate::source::Reading;
 
-/// What is wrong with a definition.
+/// The result of checking a definition.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Checked {
-    /// Its format, if it is recognised.
+    /// Detected format; null if it is unknown.
     format: Option<&'static str>,
-    /// Whether it has an error, so that it cannot be run.
+    /// Whether it has an error and therefore cannot be run.
     is_refused: bool,
-    /// Everything that `check` says of it.
+    /// All diagnostics, as reported by `flowloom check --json`.
     #[schema(value_type = Vec<Object>)]
     problems: Vec<serde_json::Value>,
 }
 
-/// Checks a definition; nothing of it runs, and nothing is kept. The body is as for `PUT`.
+/// Validates a definition without running or storing it. The body is the same as for `PUT`.
 #[utoipa::path(post, path = "/api/v1/check", tag = "workflows", operation_id = "check_definition", security(("key" = ["read"])), params(Whose),
     request_body(content((Object = "application/json"), (String = "text/markdown"))),
     responses((status = 200, body = Checked), (status = 400, body = Document)))]

@@ -1,5 +1,4 @@
-//! Definitions over HTTP: any program puts, changes and deletes workflows, and the blocks, agents and tools that they
-//! share.
+//! HTTP routes of definitions: create, change and delete workflows and the blocks, agents and tools that they share.
 
 pub(crate) mod check;
 pub(crate) mod parts;
@@ -21,12 +20,13 @@ use super::keys::{Caller, Scope};
 use super::problem::{Answer, Problem};
 use crate::definitions::is_id;
 
-/// Whose definitions are meant.
+/// Selects the user who owns the definitions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Whose {
-    /// Those of this user. A key that belongs to a user decides that itself; without either, those that everyone has.
+    /// User who owns the definitions. A key that belongs to a user determines the user itself. If neither is given, the
+    /// definitions shared by everyone.
     #[serde(default)]
     pub(crate) user: Option<String>,
 }
@@ -36,23 +36,23 @@ pub(super) fn changeable(caller: &Caller, user: Option<String>, kind: Kind, id: 
     Ok(DefinitionKey { holder: holder(caller, user, id)?, kind, id: id.to_owned() })
 }
 
-/// Whose it is what the caller puts under an id.
+/// The user who owns what the caller stores under an id. Fails with `RequestInvalid` if the id is malformed.
 pub(super) fn holder(caller: &Caller, user: Option<String>, id: &str) -> Answer<String> {
     caller.may(Scope::Write)?;
     if !is_id(id) {
-        let message = format!("{id:?} cannot be an id; ids have up to 256 letters, digits and -_.:");
+        let message = format!("{id:?} is not a valid id; ids have up to 256 letters, digits and -_.:");
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     caller.acts_for(user)
 }
 
-/// Makes one change.
+/// Applies one change.
 pub(super) async fn change(server: &Server, change: Change) -> Answer<Changed> {
     let changed = server.app.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
     Ok(changed.first().copied().unwrap_or(Changed::Missing))
 }
 
-/// Takes a definition away.
+/// Deletes a definition. Fails with `NotThere` if there is none.
 pub(super) async fn delete(server: &Server, key: DefinitionKey) -> Answer<()> {
     let (what, id) = (key.kind.name(), key.id.clone());
     if key.kind == Kind::Block {
@@ -64,7 +64,7 @@ pub(super) async fn delete(server: &Server, key: DefinitionKey) -> Answer<()> {
     }
 }
 
-/// Refuses to change what lies in the served folder.
+/// Fails with `NotMine` if the id belongs to a file of the served folder.
 pub(super) async fn not_in_folder(server: &Arc<Server>, id: &str) -> Answer<()> {
     let (shared, wanted) = (server.clone(), id.to_owned());
     let found = super::blocking(move || shared.catalog.file(&wanted)).await?;

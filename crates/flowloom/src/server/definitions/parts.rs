@@ -1,6 +1,6 @@
-//! `/api/v1/blocks`, `/api/v1/agents`, `/api/v1/tools`: what workflows share.
+//! Routes of `/api/v1/blocks`, `/api/v1/agents` and `/api/v1/tools`, which workflows share.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -26,19 +26,19 @@ use crate::server::problem::{Answer, Problem};
 /// A block, agent or tool.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Part {
-    /// Its id.
+    /// Id of the definition.
     id: String,
-    /// Counts the contents it has had, from 1.
+    /// Version number, starting at 1.
     version: u32,
-    /// Hash of its content.
+    /// Hash of the content.
     hash: String,
-    /// Whether everyone has it.
+    /// Whether it is shared with everyone.
     is_shared: bool,
-    /// Whether it comes with the program.
+    /// Whether it is built in.
     is_built_in: bool,
-    /// Since when it is what it is, in milliseconds since 1970.
+    /// Time of the last change, in milliseconds since the Unix epoch.
     updated_at: u64,
-    /// It, as it was put.
+    /// The definition as it was uploaded.
     #[schema(value_type = Object)]
     definition: Value,
 }
@@ -58,7 +58,7 @@ impl Part {
 }
 
 impl Part {
-    /// One that comes with the program; it has no versions, and its time is that of no change.
+    /// A built-in definition; its version and time are 0.
     fn built_in(block: &Value) -> Part {
         Part {
             id: id_of(block).to_owned(),
@@ -71,7 +71,7 @@ impl Part {
         }
     }
 
-    /// A content that a definition has, or had.
+    /// A version of a definition.
     fn version(id: &str, is_shared: bool, row: VersionRow) -> Part {
         Part {
             id: id.to_owned(),
@@ -85,7 +85,7 @@ impl Part {
     }
 }
 
-/// Blocks, agents or tools, by id.
+/// Blocks, agents or tools, sorted by id.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Parts {
     items: Vec<Part>,
@@ -103,7 +103,7 @@ async fn all(server: Arc<Server>, holder: String, kind: Kind) -> Answer<Parts> {
     Ok(Parts { items })
 }
 
-/// The part that counts for a user: what is in force, or a version of it.
+/// The definition that is effective for a user: the current content or the requested version.
 async fn one(server: &Arc<Server>, which: Which, caller: &Caller, kind: Kind, id: String) -> Answer<Part> {
     caller.may(Scope::Read)?;
     let holder = caller.acts_for(which.user)?;
@@ -119,7 +119,7 @@ async fn one(server: &Arc<Server>, which: Which, caller: &Caller, kind: Kind, id
     }
 }
 
-/// Every content that a part of the user's, or else of everyone's, has had.
+/// Every version of a definition of the user, or else of everyone.
 async fn versions(
     server: &Arc<Server>,
     holder: String,
@@ -140,7 +140,7 @@ async fn versions(
     found.await?
 }
 
-/// The part that counts for a user.
+/// The definition that is effective for a user. Fails with `NotThere`.
 pub(in crate::server) async fn find(
     server: &Arc<Server>,
     holder: String,
@@ -152,7 +152,7 @@ pub(in crate::server) async fn find(
     found.ok_or_else(|| Problem::not_there(kind.name(), id))
 }
 
-/// Keeps a part under its own id.
+/// Stores a definition under its own id. Fails with `RequestInvalid` if it names another id.
 pub(in crate::server) async fn keep(server: &Server, key: DefinitionKey, part: &Value) -> Answer<Changed> {
     let names: &[&str] = match key.kind {
         Kind::Agent => &["id", "agentId", "agent_id"],
@@ -164,7 +164,7 @@ pub(in crate::server) async fn keep(server: &Server, key: DefinitionKey, part: &
     };
     let own = names.iter().find_map(|name| object.get(*name));
     if let Some(own) = own.filter(|own| own.as_str() != Some(&key.id)) {
-        let message = format!("the {} calls itself {}; put it to its own id", key.kind.name(), render::json(own));
+        let message = format!("the {} has the id {}; expected the id of the URL", key.kind.name(), render::json(own));
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let mut part = object.clone();
@@ -185,7 +185,7 @@ fn status(changed: Changed) -> StatusCode {
     if changed == Changed::Created { StatusCode::CREATED } else { StatusCode::OK }
 }
 
-/// The same four routes for each kind of part.
+/// The same five routes for each kind.
 macro_rules! routes_of {
     ($module:ident, $kind:expr, $list:literal, $one:literal, $tag:literal) => {
         #[doc = concat!("`", $list, "`.")]
@@ -204,7 +204,7 @@ macro_rules! routes_of {
             use flowloom_core::value::Value;
             use std::sync::Arc;
 
-            /// Every one that the user has, or everyone has.
+            /// Lists all definitions of the user and those shared with everyone.
             #[utoipa::path(get, path = $list, operation_id = concat!("list_", $tag), tag = $tag, security(("key" = ["read"])), params(Whose), responses((status = 200, body = Parts)))]
             pub(crate) async fn list(
                 State(server): State<Arc<Server>>,
@@ -215,7 +215,7 @@ macro_rules! routes_of {
                 Ok(Json(all(server, caller.acts_for(whose.user)?, $kind).await?))
             }
 
-            /// One of them.
+            /// Returns one definition.
             #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Which),
                                 responses((status = 200, body = Part), (status = 404, body = Document)))]
             pub(crate) async fn get(
@@ -227,7 +227,7 @@ macro_rules! routes_of {
                 one(&server, which, &caller, $kind, id).await.map(Json)
             }
 
-            /// Every content that it has had, the newest first; also of one that was deleted.
+            /// Lists every version, newest first, also of a deleted definition.
             #[utoipa::path(get, path = concat!($one, "/versions"), operation_id = concat!("list_", $tag, "_versions"), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Whose),
                                 responses((status = 200, body = Versions), (status = 404, body = Document)))]
             pub(crate) async fn versions(
@@ -241,11 +241,11 @@ macro_rules! routes_of {
                 Ok(Json(Versions::of(rows)))
             }
 
-            /// Puts one in the place of the one with this id.
+            /// Creates or replaces the definition with this id.
             #[utoipa::path(put, path = $one, operation_id = concat!("put_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), Whose),
                                 request_body(content = Object, content_type = "application/json"),
-                                responses((status = 200, description = "It is changed, or was the same", body = Part),
-                                    (status = 201, description = "It is new", body = Part), (status = 400, body = Document)))]
+                                responses((status = 200, description = "Updated or unchanged", body = Part),
+                                    (status = 201, description = "Created", body = Part), (status = 400, body = Document)))]
             pub(crate) async fn put(
                 State(server): State<Arc<Server>>,
                 caller: Caller,
@@ -259,9 +259,9 @@ macro_rules! routes_of {
                 Ok((status(changed), Json(Part::of(find(&server, holder, $kind, &id).await?))))
             }
 
-            /// Takes one away; refused while a workflow needs it.
+            /// Deletes a definition. Fails while a workflow uses it.
             #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), Whose),
-                                responses((status = 204, description = "It is gone"), (status = 404, body = Document), (status = 409, body = Document)))]
+                                responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
             pub(crate) async fn remove(
                 State(server): State<Arc<Server>>,
                 caller: Caller,

@@ -1,6 +1,6 @@
-//! `/api/v1/workflows/{id}`: one workflow put, deleted, and read back as it was written.
+//! `/api/v1/workflows/{id}`: stores, deletes and reads the source of one workflow.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::collections::BTreeMap;
@@ -24,20 +24,20 @@ use crate::server::problem::{Answer, Document, Problem};
 use crate::server::workflows::{Workflow, shown};
 use crate::source::Reading;
 
-/// How a workflow is put.
+/// Query parameters of storing a workflow.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct How {
-    /// Whose it is.
+    /// User who owns the workflow.
     #[serde(default)]
     user: Option<String>,
-    /// Whether it is kept although `check` finds errors in it; it cannot be run until they are mended.
+    /// Store the workflow even if `check` finds errors; it cannot be run until they are fixed.
     #[serde(default)]
     draft: bool,
 }
 
-/// A workflow that was put.
+/// A stored workflow.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Put {
     /// `created`, `updated` or `unchanged`.
@@ -46,12 +46,12 @@ pub(crate) struct Put {
     workflow: Workflow,
 }
 
-/// Puts a workflow in the place of the one with this id. The body is the definition: its JSON, Markdown
-/// (`text/markdown`), `{"entry", "files"}`, or a form with files.
+/// Creates or replaces the workflow with this id. The body is the definition as JSON or Markdown (`text/markdown`), an
+/// object `{"entry", "files"}`, or a form with files.
 #[utoipa::path(put, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "put_workflow", params(("id" = String, Path), How),
     request_body(content((Object = "application/json"), (String = "text/markdown"), (Object = "multipart/form-data"))),
-    responses((status = 200, description = "It is changed, or was the same", body = Put), (status = 201, description = "It is new", body = Put),
-        (status = 409, description = "It is a file of the folder", body = Document), (status = 422, description = "It has errors", body = Document)))]
+    responses((status = 200, description = "Updated or unchanged", body = Put), (status = 201, description = "It is new", body = Put),
+        (status = 409, description = "The id belongs to a file of the served folder", body = Document), (status = 422, description = "It has errors", body = Document)))]
 pub(crate) async fn put(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -66,7 +66,7 @@ pub(crate) async fn put(
     Ok((status, Json(Put { changed: changed.name(), workflow })))
 }
 
-/// Keeps a workflow. One with errors is only kept as a draft.
+/// Stores a workflow. One with errors is stored only as a draft.
 pub(in crate::server) async fn save(
     server: &Arc<Server>,
     key: DefinitionKey,
@@ -79,7 +79,7 @@ pub(in crate::server) async fn save(
     let changed = change(server, Change::Put(new)).await?;
     let shared = server.clone();
     let found = crate::server::blocking(move || shared.catalog.find(&key.holder, &key.id)).await??;
-    let found = found.ok_or_else(|| Problem::new(Code::StoreFailed, "what was just kept is gone"))?;
+    let found = found.ok_or_else(|| Problem::new(Code::StoreFailed, "the stored workflow is missing"))?;
     Ok((changed, shown(&found)))
 }
 
@@ -88,7 +88,7 @@ fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: boo
     let compiled = definitions::compile_for(&server.app.store, &reading, (&key.holder, content), Offered::default())?;
     let plan = compiled.source.compiled.plan.as_ref();
     if let Some(own) = plan.and_then(|plan| plan.id.as_ref()).filter(|own| **own != key.id) {
-        let message = format!("the definition calls itself {own:?}; put it to its own id");
+        let message = format!("the definition has the id {own:?}; expected the id of the URL");
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let is_known = compiled.source.compiled.format.is_some();
@@ -99,10 +99,10 @@ fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: boo
     Ok(definitions::workflow(key, content, &compiled, Origin::Api)?)
 }
 
-/// Takes a workflow away. Its versions stay, and runs of it go on.
+/// Deletes a workflow. Its versions remain, and its runs continue.
 #[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", security(("key" = ["write"])), operation_id = "delete_workflow", params(("id" = String, Path), Whose),
-    responses((status = 204, description = "It is gone"), (status = 404, body = Document),
-        (status = 409, description = "It is a file of the folder, or something needs it", body = Document)))]
+    responses((status = 204, description = "Deleted"), (status = 404, body = Document),
+        (status = 409, description = "The id belongs to a file of the served folder, or the workflow is in use", body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -115,29 +115,29 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Which content of a definition.
+/// Selects a version of a definition.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Which {
-    /// Whose it is.
+    /// User who owns the definition.
     #[serde(default)]
     pub(super) user: Option<String>,
-    /// The number of one of its versions; without it, what is in force.
+    /// Version number [default: the current version].
     #[serde(default)]
     pub(super) version: Option<u32>,
 }
 
-/// A workflow as it was written.
+/// The source of a workflow.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Written {
-    /// The file that is compiled.
+    /// Path of the entry file in `files`.
     entry: String,
-    /// It and what belongs to it, by path.
+    /// File contents by path, including the entry file.
     files: BTreeMap<String, String>,
 }
 
-/// A workflow as it was written: what `PUT` takes.
+/// Returns the source of a workflow, in the form that `PUT` accepts.
 #[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "get_workflow_source", security(("key" = ["read"])), params(("id" = String, Path), Which),
     responses((status = 200, body = Written), (status = 404, body = Document)))]
 pub(crate) async fn written(
@@ -153,18 +153,18 @@ pub(crate) async fn written(
     Ok(Json(Written { entry, files }))
 }
 
-/// A content that a definition has, or had.
+/// A version of a definition.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Version {
-    /// Its number, from 1.
+    /// Version number, starting at 1.
     version: u32,
-    /// Hash of its content.
+    /// Hash of the content.
     hash: String,
-    /// When it was put there, in milliseconds since 1970.
+    /// Time at which it was stored, in milliseconds since the Unix epoch.
     created_at: u64,
 }
 
-/// Every version of a definition, the newest first.
+/// Every version of a definition, newest first.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Versions {
     items: Vec<Version>,
@@ -177,7 +177,7 @@ impl Versions {
     }
 }
 
-/// The versions of a workflow that the store keeps; also of one that was deleted.
+/// Lists the stored versions of a workflow, also of a deleted one.
 #[utoipa::path(get, path = "/api/v1/workflows/{id}/versions", tag = "workflows", operation_id = "list_workflow_versions", security(("key" = ["read"])), params(("id" = String, Path), Whose),
     responses((status = 200, body = Versions), (status = 404, body = Document)))]
 pub(crate) async fn versions(

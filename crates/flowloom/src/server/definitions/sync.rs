@@ -1,6 +1,6 @@
-//! `PUT /api/v1/workflows`: a whole folder at once.
+//! `PUT /api/v1/workflows`: synchronises a whole folder.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::server::keys::{Caller, Scope};
 use crate::server::params::Params;
 use crate::server::problem::{Answer, Document, Problem};
 
-/// How a folder is taken over.
+/// Query parameters of a synchronisation.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct How {
-    /// Whose they are.
+    /// User who owns the workflows.
     #[serde(default)]
     user: Option<String>,
-    /// Whether workflows that an earlier call put there, and that are not in this one, are taken away.
+    /// Delete workflows that an earlier synchronisation created and that are missing from this one.
     #[serde(default)]
     prune: bool,
-    /// Whether it is only said what would be done.
+    /// Only report what would be changed.
     #[serde(default)]
     dry_run: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Folder {
     items: Vec<Item>,
 }
 
-/// What was done, or would be.
+/// Ids of the workflows by outcome.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Done {
     created: Vec<String>,
@@ -52,7 +52,8 @@ pub(crate) struct Done {
     deleted: Vec<String>,
 }
 
-/// Takes over all workflows of a folder, or none if one has an error. Each item is `{"id", "entry", "files"}`.
+/// Makes the stored workflows match a folder, or changes nothing if one of them has an error. Each item is `{"id",
+/// "entry", "files"}`.
 #[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "sync_workflows", security(("key" = ["write"])), params(How), request_body = Folder,
     responses((status = 200, body = Done), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn put_all(
@@ -69,7 +70,8 @@ pub(crate) async fn put_all(
     let shared = server.clone();
     let planned = crate::server::blocking(move || sync::plan(&shared.app, &holder, folder.items, how.prune)).await??;
     let changes = planned.map_err(|problems| {
-        Problem::new(Code::StepRefused, "there are errors in the folder; nothing was changed").with_errors(problems)
+        Problem::new(Code::StepRefused, "workflows of the folder have errors; nothing was changed")
+            .with_errors(problems)
     })?;
     let Synced { created, updated, unchanged, deleted } = sync::apply(&server.app, changes, how.dry_run).await?;
     Ok(Json(Done { created, updated, unchanged, deleted }))

@@ -1,4 +1,4 @@
-//! A definition as callers send it: the JSON itself, Markdown, several files, or a form with files.
+//! Parses uploaded definitions: JSON, Markdown, several files, or a form with files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::server::body::text;
 use crate::server::problem::{Answer, Problem};
 
-/// What a call's body is, by its type.
+/// The kind of a request body, by its content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Json,
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind with this content type.
+    /// The kind for a content type; `None` if it is not supported.
     pub(crate) fn of(content_type: &str) -> Option<Kind> {
         match content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
             "application/json" => Some(Kind::Json),
@@ -32,8 +32,8 @@ impl Kind {
         }
     }
 
-    /// Whether a route takes it: JSON everywhere, definitions also as files. A page of another site can send a form
-    /// without asking, but only by POST.
+    /// Whether a route accepts this kind: JSON everywhere, files only for definitions. Another site's page can send a
+    /// form without preflight, but only by POST.
     pub(crate) fn is_taken(self, method: &Method, uri: &Uri) -> bool {
         let is_definition = method == Method::PUT && uri.path().starts_with("/api/v1/workflows/");
         match self {
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// The definition in a body; `id` names its file if nothing else does.
+/// Reads the definition in a body. `id` names its file if the body does not.
 pub(super) async fn read(request: Request, server: &Arc<Server>, id: &str) -> Answer<Content> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| Kind::of(value.to_str().ok()?));
     let content = match kind {
@@ -56,22 +56,22 @@ pub(super) async fn read(request: Request, server: &Arc<Server>, id: &str) -> An
     Ok(content)
 }
 
-/// JSON that has `entry` and `files` is several files; everything else is the definition itself.
+/// Parses a JSON body: an object with `entry` and `files` is several files, everything else is the definition itself.
 fn json(text: String, id: &str) -> Answer<Content> {
-    let invalid = |error| Problem::new(Code::RequestInvalid, format!("the body is not what this route takes: {error}"));
+    let invalid = |error| Problem::new(Code::RequestInvalid, format!("invalid request body: {error}"));
     let value: Value = serde_json::from_str(&text).map_err(invalid)?;
     if value.get("entry").is_some() && value.get("files").is_some() {
         return serde_json::from_value(value).map_err(invalid);
     }
     if !value.is_object() {
-        return Err(Problem::new(Code::RequestInvalid, "a definition is a JSON object"));
+        return Err(Problem::new(Code::RequestInvalid, "a definition must be a JSON object"));
     }
     Ok(Content::single(&format!("{id}.json"), text))
 }
 
-/// A form: each part with a file name is a file, and the field `entry` says which is compiled if there are several.
+/// Parses a form: each part with a file name is a file; the field `entry` names the entry file if there are several.
 async fn form(request: Request, server: &Arc<Server>) -> Answer<Content> {
-    let invalid = |error: String| Problem::new(Code::RequestInvalid, format!("the form cannot be read: {error}"));
+    let invalid = |error: String| Problem::new(Code::RequestInvalid, format!("invalid form: {error}"));
     let mut form = Multipart::from_request(request, server).await.map_err(|error| invalid(error.to_string()))?;
     let (mut files, mut entry) = (BTreeMap::new(), None);
     while let Some(field) = form.next_field().await.map_err(|error| invalid(error.to_string()))? {
@@ -81,7 +81,7 @@ async fn form(request: Request, server: &Arc<Server>) -> Answer<Content> {
         match path {
             Some(path) => drop(files.insert(path, text)),
             None if name == "entry" => entry = Some(text),
-            None => return Err(invalid(format!("the field {name:?} is no file"))),
+            None => return Err(invalid(format!("the field {name:?} is not a file"))),
         }
     }
     let only = || files.keys().next().filter(|_| files.len() == 1).cloned();

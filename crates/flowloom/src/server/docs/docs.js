@@ -1,7 +1,7 @@
-// Draws /openapi.json as a page. What the description says becomes text, never markup.
+// Renders /openapi.json as a page. Its contents are inserted as text, never as markup.
 "use strict";
 
-/** An element with attributes and children; strings become text. */
+/** Creates an element with attributes and children; strings become text nodes. */
 function element(name, attributes, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
@@ -9,15 +9,15 @@ function element(name, attributes, ...children) {
   return made;
 }
 
-/** Text in which `words` stand as code. */
+/** Text with `words` in backticks rendered as code. */
 function prose(text) {
   return (text || "").split("`").map((part, index) => (index % 2 ? element("code", {}, part) : part));
 }
 
-/** The name of what a `$ref` points to. */
+/** The name of the schema that a `$ref` points to. */
 const named = (schema) => (schema.$ref || "").split("/").pop();
 
-/** A schema in a few words: `string`, `Run`, `list of Step`. */
+/** A short name of a schema: `string`, `Run`, `array of Step`. */
 function kind(schema) {
   if (!schema) return "";
   if (schema.$ref) return named(schema);
@@ -25,7 +25,7 @@ function kind(schema) {
   if (choices) return choices.filter((one) => one.type !== "null").map(kind).join(" or ");
   if (schema.enum) return schema.enum.map((one) => JSON.stringify(one)).join(" or ");
   const types = [schema.type].flat().filter((type) => type && type !== "null");
-  if (types[0] === "array") return `list of ${kind(schema.items)}`;
+  if (types[0] === "array") return `array of ${kind(schema.items)}`;
   return types.join(" or ") || "any JSON";
 }
 
@@ -61,8 +61,8 @@ function responses(operation) {
   const table = (rows) => element("table", { class: "responses" }, element("tbody", {}, rows.map(line)));
   const good = all.filter(([status]) => status < "400");
   const bad = all.filter(([status]) => status >= "400");
-  const problems = bad.length ? element("details", {}, element("summary", {}, `${bad.length} problems`), table(bad)) : null;
-  return [element("h4", {}, "Answers"), table(good), problems];
+  const problems = bad.length ? element("details", {}, element("summary", {}, `${bad.length} errors`), table(bad)) : null;
+  return [element("h4", {}, "Responses"), table(good), problems];
 }
 
 function example(method, path, operation) {
@@ -107,8 +107,8 @@ function draw(description) {
   document.getElementById("main").replaceChildren(
     element("h1", {}, description.info.title),
     element("p", { class: "lead" }, `${description.info.description} Version ${description.info.version}. `,
-      element("a", { href: "/openapi.json" }, "OpenAPI description")),
-    element("p", {}, prose("Problems are `application/problem+json`, each with a code that `/errors/CODE` explains.")),
+      element("a", { href: "/openapi.json" }, "OpenAPI document")),
+    element("p", {}, prose("Errors are `application/problem+json` documents with a code, which `/errors/CODE` explains.")),
     ...operations.map((one) => section(one, schemas)), ...Object.entries(schemas).map(schema));
   if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
 }
@@ -117,5 +117,5 @@ fetch("/openapi.json")
   .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(`status ${answer.status}`))))
   .then(draw)
   .catch((error) => {
-    document.getElementById("note").textContent = `The description cannot be read: ${error.message}`;
+    document.getElementById("note").textContent = `Cannot load the OpenAPI document: ${error.message}`;
   });

@@ -1,4 +1,4 @@
-//! Questions of a run as forms that a client shows to its user.
+//! Presents the questions of a run as elicitation forms.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use serde_json::json;
 
 use crate::inputs::json_or_text;
 
-/// The field of a form for an answer that is no object.
+/// The form field of an answer that is not an object.
 const ANSWER: &str = "answer";
 
-/// A question that a run waits with.
+/// An open question of a waiting run.
 pub(super) struct Question {
     pub(super) path: Path,
     text: String,
@@ -26,23 +26,23 @@ pub(super) struct Question {
     answer: Kind,
 }
 
-/// What the answer is in the form that comes back.
+/// Where the answer is in the submitted form.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// The form.
+    /// The whole form.
     Whole,
-    /// One field of it.
+    /// The field of the form.
     Field,
-    /// One field of it, as the text of a JSON value.
+    /// The field of the form, as JSON text.
     Json,
 }
 
-/// The questions that are open.
+/// The open questions of a run.
 pub(super) fn open(state: &RunState) -> Vec<Question> {
     state.steps().iter().filter_map(|step| Question::new(step.path.clone(), step.question.as_ref()?)).collect()
 }
 
-/// What a client's user has answered to the questions that are open.
+/// The answers of a client's user to open questions, by path.
 pub(super) fn answers(state: &RunState, responses: &InputResponses) -> Vec<(Path, Value)> {
     let answer = |question: Question| {
         let response = responses.get(question.path.as_str())?.clone();
@@ -53,7 +53,7 @@ pub(super) fn answers(state: &RunState, responses: &InputResponses) -> Vec<(Path
 }
 
 impl Question {
-    /// Forms of the protocol have one level of plain fields: what does not fit is asked for as text.
+    /// MCP forms have one level of primitive fields; other schemas are requested as JSON text.
     fn new(path: Path, asked: &AskRequest) -> Option<Question> {
         let schema = asked.schema.as_ref().and_then(|schema| serde_json::to_value(schema).ok());
         let field =
@@ -70,7 +70,7 @@ impl Question {
         Some(Question { path, text: asked.question.clone(), form, answer })
     }
 
-    /// The question as it is asked.
+    /// The elicitation request of the question.
     pub(super) fn params(&self) -> ElicitRequestParams {
         ElicitRequestParams::FormElicitationParams {
             meta: None,
@@ -79,7 +79,7 @@ impl Question {
         }
     }
 
-    /// What the user answered; `None` if they would not.
+    /// The user's answer; `None` if the user declined.
     pub(super) fn value(&self, result: &ElicitResult) -> Option<Value> {
         if result.action != ElicitationAction::Accept {
             return None;
@@ -93,7 +93,7 @@ impl Question {
     }
 }
 
-/// The questions as a call that lacks their answers names them: by the path of the step that asks.
+/// The questions as input requests of a stateless call, by the path of the step that asks.
 pub(super) fn requests(questions: &[Question]) -> BTreeMap<String, InputRequest> {
     let request = |question: &Question| {
         let request = InputRequest::Elicitation(ElicitRequest::new(question.params()));

@@ -1,4 +1,5 @@
-//! One call: the run that it starts or gets on, until the run ends or waits for what the client cannot give.
+//! Handles one tool call: starts or resumes a run and waits until it ends or needs input that the client cannot
+//! provide.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -36,28 +37,28 @@ use crate::server::start::{Call, Starting, admit};
 use crate::server::tell::ask_of;
 use crate::server::threads::{Saying, talk};
 
-/// Between two signs of life in a session; without any it ends after five minutes.
+/// Interval of keep-alive pings; a session without any message ends after five minutes.
 const BEAT: Duration = Duration::from_secs(60);
 
-/// A call under way.
+/// A tool call in progress.
 pub(super) struct Calling<'a> {
     pub(super) server: &'a Arc<Server>,
     pub(super) caller: Caller,
     pub(super) headers: HeaderMap,
     pub(super) offer: Offer,
-    /// The conversation that it is part of, if the workflow is one.
+    /// The conversation of the call, if the workflow is a conversation.
     pub(super) thread: Option<String>,
     pub(super) context: RequestContext<RoleServer>,
 }
 
 impl Calling<'_> {
-    /// The answer to the call.
+    /// Handles the call and returns its response.
     pub(super) async fn answer(self, request: CallToolRequestParams) -> Answer<CallToolResponse> {
         let begun = match &request.request_state {
             Some(run) => self.go_on(run, request.input_responses.unwrap_or_default()).await?,
             None => Some(self.start(&request).await?),
         };
-        // Who would not answer is told how somebody else can.
+        // If the user declined, the result says how another person can answer.
         let Some(mut begun) = begun else { return self.stands(request.request_state.as_deref()).await };
         loop {
             let stand = self.wait(begun).await?;
@@ -82,7 +83,7 @@ impl Calling<'_> {
         let headers = self.told();
         let call = Call { server: self.server, owner: admit(self.server, &self.caller, None)?, headers: &headers };
         let arguments = serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string();
-        let read = |error| Problem::new(Code::RequestInvalid, format!("the arguments cannot be read: {error}"));
+        let read = |error| Problem::new(Code::RequestInvalid, format!("the arguments are not valid JSON: {error}"));
         let inputs = self.offer.inputs(&parse_value(&arguments).map_err(read)?)?;
         let workflow = self.offer.workflow.as_str();
         let same = format!("{workflow}\n{}\n{arguments}", self.thread.as_deref().unwrap_or_default());
@@ -99,7 +100,7 @@ impl Calling<'_> {
         call.once(&same, begin).await
     }
 
-    /// What starting a run reads of headers: the caller's Idempotency-Key, and whether its events are to be heard.
+    /// The headers for starting the run: the caller's Idempotency-Key, and whether events are streamed.
     fn told(&self) -> HeaderMap {
         let mut told = HeaderMap::new();
         if let Some(key) = self.headers.get("idempotency-key") {
@@ -111,7 +112,7 @@ impl Calling<'_> {
         told
     }
 
-    /// Goes on with a run of this tool's that waited for what the client brings now; `None` if it brings nothing.
+    /// Resumes a waiting run of this tool with the client's answers; `None` if there are none.
     async fn go_on(&self, run: &str, responses: InputResponses) -> Answer<Option<Begun>> {
         let id = self.own(run).await?;
         self.server.live.wait(id).await;
@@ -122,7 +123,7 @@ impl Calling<'_> {
         self.reply(id, ask::answers(&state, &responses)).await
     }
 
-    /// The run of this tool's that the client names. The name is nothing but a name: it is checked like any other.
+    /// The run of this tool that the client names. The id is untrusted and checked like any other.
     async fn own(&self, run: &str) -> Answer<RunId> {
         let id = owned(self.server, &self.caller, run)?;
         let state = self.server.app.open_id(id).await?.state();
@@ -130,7 +131,7 @@ impl Calling<'_> {
         if workflow == Some(&self.offer.workflow) { Ok(id) } else { Err(Problem::not_there("run", run)) }
     }
 
-    /// Gives a run its answers; `None` if there are none.
+    /// Answers the questions of a run; `None` if there are no answers.
     async fn reply(&self, id: RunId, answers: Vec<(Path, Value)>) -> Answer<Option<Begun>> {
         let mut begun = None;
         for (path, value) in answers {
@@ -141,7 +142,7 @@ impl Calling<'_> {
         Ok(begun)
     }
 
-    /// Asks the client's user while the call waits; `None` if they would not answer.
+    /// Asks the client's user while the call waits; `None` if the user declined.
     async fn elicit(&self, id: RunId, questions: &[Question]) -> Answer<Option<Begun>> {
         let mut answers = Vec::new();
         for question in questions {
@@ -151,14 +152,14 @@ impl Calling<'_> {
                 answer = asked => answer,
                 never = self.keep_session() => match never {},
             };
-            // A client that cannot ask after all is one whose user would not answer.
+            // A failed elicitation counts as declined.
             let Some(value) = answer.ok().and_then(|result| question.value(&result)) else { return Ok(None) };
             answers.push((question.path.clone(), value));
         }
         self.reply(id, answers).await
     }
 
-    /// Waits until the run is no longer driven, telling the client what happens. A call that is cancelled ends its run.
+    /// Waits until the run is no longer driven and reports progress. Cancelling the call cancels the run.
     async fn wait(&self, begun: Begun) -> Answer<Stand> {
         let Begun { id, ending, heard } = begun;
         let wanted = Progress::is_wanted(&self.context);
@@ -174,10 +175,10 @@ impl Calling<'_> {
                 ended = &mut over => break ended,
                 never = &mut kept => match never {},
             };
-            // Sent before anything else is: after its result, a call has no progress.
+            // Progress must be sent before the result of the call.
             tokio::select! {
                 () = self.context.ct.cancelled() => return Err(self.abandon(id).await),
-                // Who is gone is noticed by the token.
+                // A disconnected client is noticed by the cancellation token.
                 _ = self.context.peer.notify_progress(told) => {}
             }
         };
@@ -188,7 +189,7 @@ impl Calling<'_> {
         Ok(Stand { id, state: outcome.state.clone(), presented })
     }
 
-    /// Where a stored run stands.
+    /// Reads the state of a stored run.
     async fn stand(&self, id: RunId) -> Answer<Stand> {
         let opened = self.server.app.open_id(id).await?;
         let past = crate::commands::recorded(&self.server.app, &opened).await?;
@@ -201,40 +202,40 @@ impl Calling<'_> {
         Ok(self.stand(id).await?.result(self.thread.as_deref()).into())
     }
 
-    /// Ends the run of a call that nobody waits for any more. A program that is about to end leaves it to the next start.
+    /// Cancels the run of a cancelled call. A stopping program leaves the run to the next start.
     async fn abandon(&self, id: RunId) -> Problem {
         if !self.server.live.is_closed()
             && let Ok(opened) = self.server.app.open_id(id).await
         {
             let by = self.caller.holder().to_owned();
             if let Err(problem) = ask_of(self.server, opened, Wish::Cancel { by }).await {
-                tracing::warn!("the run {id} of a cancelled call goes on: {}", problem.detail());
+                tracing::warn!("cannot cancel the run {id} of a cancelled call: {}", problem.detail());
             }
         }
         Problem::new(Code::Cancelled, "the call was cancelled")
     }
 
-    /// Keeps the session of a client that waits, as long as the client answers: one that is quiet for longer is ended, and
-    /// its calls with it.
+    /// Keeps the session of a waiting client alive with pings. A session without messages would end, and its calls with
+    /// it.
     async fn keep_session(&self) -> Infallible {
         if !self.headers.contains_key(SESSION) {
             return pending().await;
         }
         loop {
             tokio::time::sleep(BEAT).await;
-            // Whether it answers is all that counts.
+            // Only sending matters; a failed ping is handled by the session.
             let _ = self.context.peer.send_request(ServerRequest::PingRequest(PingRequest::default())).await;
         }
     }
 
-    /// Whether the client can show its user a form.
+    /// Whether the client can display a form to its user.
     fn can_ask(&self) -> bool {
         let elicitation = self.context.client_capabilities().and_then(|capabilities| capabilities.elicitation);
-        // One that does not say which kind it can means forms, which there were first.
+        // A client without further capabilities supports forms, the oldest kind.
         elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())
     }
 
-    /// Whether the client speaks the protocol in which a server asks nothing of its own accord.
+    /// Whether the client uses the protocol version in which servers send no requests.
     fn is_stateless(&self) -> bool {
         let version = self.context.protocol_version();
         version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())

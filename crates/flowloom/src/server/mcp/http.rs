@@ -1,5 +1,5 @@
-//! `/mcp`: the protocol over HTTP. Who calls is asked with every request, as everywhere; a session belongs to the user of
-//! whoever began it.
+//! `/mcp`: the MCP endpoint over HTTP. Every request is authenticated; a session belongs to the user of the caller that
+//! opened it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,24 +20,24 @@ use crate::server::guard::BODY;
 use crate::server::keys::Caller;
 use crate::server::problem::{Answer, Problem};
 
-/// Where it is.
+/// Path of the endpoint.
 pub(crate) const PATH: &str = "/mcp";
 
-/// Sessions at the same time at most. Each costs memory until it has been quiet for five minutes.
+/// Maximum number of concurrent sessions. Each uses memory until it was idle for five minutes.
 const SESSIONS: usize = 1000;
 
-/// What calls share.
+/// State shared by all requests.
 struct Endpoint {
     service: StreamableHttpService<Handler, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
-    /// The users whose sessions they are.
+    /// Users of the sessions, by session id.
     owners: Mutex<HashMap<String, Option<String>>>,
 }
 
-/// The route.
+/// The route of the endpoint.
 pub(crate) fn route(server: &Arc<Server>) -> MethodRouter<Arc<Server>> {
     let (server, sessions) = (server.clone(), Arc::<LocalSessionManager>::default());
-    // The guard has looked at hosts and origins already.
+    // The guard has checked host and origin already.
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts().with_json_response(true);
     let handler = move || Ok(Handler { server: server.clone(), alone: None });
     let service = StreamableHttpService::new(handler, sessions.clone(), config.with_max_request_body_bytes(BODY));
@@ -60,7 +60,7 @@ impl Endpoint {
         }
         let user = caller.user.clone();
         let (mut parts, body) = request.into_parts();
-        // Read with the patience that bodies have here.
+        // Read with the time-out of all request bodies.
         let text = text(server, Request::from_parts(parts.clone(), body)).await?;
         parts.extensions.insert(caller);
         let answer = self.service.handle(Request::from_parts(parts, Body::from(text))).await.map(Body::new);
@@ -70,7 +70,7 @@ impl Endpoint {
         Ok(answer)
     }
 
-    /// Refuses a call that may begin a session when there are as many as there may be.
+    /// Fails with `TooManyCalls` if a new session would exceed the limit.
     async fn admit(&self) -> Answer<()> {
         if self.owners().len() < SESSIONS {
             return Ok(());
@@ -80,7 +80,7 @@ impl Endpoint {
         owners.retain(|id, _| there.contains_key(id.as_str()));
         match owners.len() < SESSIONS {
             true => Ok(()),
-            false => Err(Problem::new(Code::TooManyCalls, format!("{SESSIONS} sessions are open"))),
+            false => Err(Problem::new(Code::TooManyCalls, format!("{SESSIONS} sessions are open, which is the limit"))),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Workflows as tools over the Model Context Protocol (docs/protocols.md): `/mcp` of a server (`http`), and `flowloom mcp`
-//! on stdio (`stdio`). The protocol is rmcp's, with and without a handshake; here is what lists and calls mean.
+//! Workflows as tools over the Model Context Protocol (docs/protocols.md): `/mcp` of a server (`http`), and `flowloom
+//! mcp` on stdio (`stdio`). rmcp implements the protocol; this module implements listing and calling tools.
 
 mod ask;
 mod call;
@@ -29,53 +29,53 @@ use crate::definitions::is_id;
 use crate::offers::{Offer, distinct, offers};
 use call::Calling;
 
-/// What models are told of all tools.
+/// Instructions for models that use the tools.
 const INSTRUCTIONS: &str = "Each tool runs a workflow to its end. A result names its run in _meta, as flowloom/run.";
 
-/// The key in `_meta` that names a conversation, in calls and results.
+/// The key in `_meta` that names the conversation, in calls and results.
 const THREAD: &str = "flowloom/thread";
 
-/// The header that names a session of clients that shake hands.
+/// The header that names the session, for clients that initialise one.
 const SESSION: &str = "mcp-session-id";
 
-/// Answers one client.
+/// Handles the requests of one client.
 pub(crate) struct Handler {
     server: Arc<Server>,
-    /// Who calls, where calls do not say.
+    /// The only client of this process; `None` over HTTP, where every request is authenticated.
     alone: Option<Alone>,
 }
 
-/// The one client of this process.
+/// The only client of a process on stdio.
 struct Alone {
     caller: Caller,
-    /// The conversation of its calls that name none.
+    /// The conversation of calls that name none.
     thread: String,
 }
 
 impl Handler {
-    /// Who calls, and what was sent with the call beside its body.
+    /// The caller and the headers of a request.
     fn caller(&self, context: &RequestContext<RoleServer>) -> Result<(Caller, HeaderMap), ErrorData> {
         if let Some(alone) = &self.alone {
             return Ok((alone.caller.clone(), HeaderMap::new()));
         }
         let parts = context.extensions.get::<Parts>();
         let caller = parts.and_then(|parts| Some((parts.extensions.get::<Caller>()?.clone(), parts.headers.clone())));
-        caller.ok_or_else(|| ErrorData::internal_error("the call does not say who calls", None))
+        caller.ok_or_else(|| ErrorData::internal_error("the request has no authenticated caller", None))
     }
 
-    /// The caller's tools.
+    /// The tools available to the caller.
     async fn offers(&self, caller: &Caller) -> Answer<Vec<Offer>> {
         let (server, holder) = (self.server.clone(), caller.acts_for(None)?);
         Ok(super::blocking(move || offers(&server.catalog, &holder)).await?.map(distinct)?)
     }
 
-    /// The conversation of a call: the one it names, else its session's, else a new one.
+    /// The conversation of a call: the named one, or else the session's, or else a new one.
     fn thread(&self, context: &RequestContext<RoleServer>, headers: &HeaderMap) -> Answer<String> {
         let session = || headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         match context.meta.get(THREAD) {
             Some(named) => match named.as_str().filter(|name| is_id(name)) {
                 Some(name) => Ok(name.to_owned()),
-                None => Err(Problem::new(Code::RequestInvalid, format!("{named} cannot be the name of a thread"))),
+                None => Err(Problem::new(Code::RequestInvalid, format!("{named} is not a valid thread name"))),
             },
             None => {
                 let usual = self.alone.as_ref().map(|alone| alone.thread.clone()).or_else(session);
@@ -102,7 +102,7 @@ impl ServerHandler for Handler {
         let offers = self.offers(&caller).await.map_err(refused)?;
         let cursor = request.and_then(|request| request.cursor);
         let page = tools::page(&offers, cursor.as_deref());
-        page.ok_or_else(|| ErrorData::invalid_params("this is the cursor of no page", None))
+        page.ok_or_else(|| ErrorData::invalid_params("invalid cursor", None))
     }
 
     async fn call_tool(
@@ -121,12 +121,12 @@ impl ServerHandler for Handler {
             None => None,
         };
         let calling = Calling { server: &self.server, caller, headers, offer, thread, context };
-        // What is wrong with the arguments is told like what goes wrong later, so that a model can mend it.
+        // Invalid arguments are reported as a tool result, so that the model can correct them.
         Ok(calling.answer(request).await.unwrap_or_else(|problem| result::refused(&problem).into()))
     }
 }
 
-/// A problem of the call itself.
+/// Converts a problem of the request itself into a protocol error.
 fn refused(problem: Problem) -> ErrorData {
     let code = if problem.status().is_server_error() { ErrorCode::INTERNAL_ERROR } else { ErrorCode::INVALID_REQUEST };
     let data = json!({"code": problem.code().to_string(), "status": problem.status().as_u16()});

@@ -1,4 +1,4 @@
-//! What a client that waits for a run is told meanwhile.
+//! Reports the progress of a run to a waiting client.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 
-/// Words that follow each other as they come.
+/// Number of notifications that are sent without a delay.
 const AT_ONCE: u32 = 16;
 
-/// Between two words after those: a run may take a thousand steps in that time.
+/// Minimum interval after those: a run may take a thousand steps in that time.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What there is to tell a client of a run, if it wants to hear it.
+/// Produces progress notifications, if the client requested them.
 pub(super) struct Progress {
     heard: Option<(ProgressToken, Subscription)>,
     told: u32,
@@ -23,7 +23,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Whether a call wants to hear of progress.
+    /// Whether the call requests progress notifications.
     pub(super) fn is_wanted(context: &RequestContext<RoleServer>) -> bool {
         context.meta.get_progress_token().is_some()
     }
@@ -32,7 +32,7 @@ impl Progress {
         Progress { heard: context.meta.get_progress_token().zip(heard), told: 0, last: Instant::now() }
     }
 
-    /// The next thing to tell; never ready when there is nothing more.
+    /// The next notification; pending forever if there is none.
     pub(super) async fn next(&mut self) -> ProgressNotificationParam {
         loop {
             let Some((token, heard)) = &mut self.heard else { return pending().await };
@@ -41,7 +41,7 @@ impl Progress {
                     let is_soon = self.told >= AT_ONCE && self.last.elapsed() < EVERY;
                     if let Some(text) = words(&record).filter(|_| !is_soon) {
                         (self.told, self.last) = (self.told + 1, Instant::now());
-                        // The number of the event grows as progress must; how many there will be, nobody knows.
+                        // Progress must increase, so it is the sequence number of the event; the total is unknown.
                         return ProgressNotificationParam::new(token.clone(), record.seq as f64).with_message(text);
                     }
                 }
@@ -52,7 +52,7 @@ impl Progress {
     }
 }
 
-/// An event of a step in a few words.
+/// A short text for an event of a step.
 fn words(record: &Record) -> Option<String> {
     let path = &record.path;
     match &record.event {

@@ -1,4 +1,4 @@
-//! What became of a run, as the result of a call.
+//! Converts the outcome of a run into the result of a call.
 
 use flowloom_core::id::RunId;
 use flowloom_core::render;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::THREAD;
 use crate::server::problem::Problem;
 
-/// Where a run stands when it is no longer driven.
+/// The state of a run that is no longer driven.
 pub(super) struct Stand {
     pub(super) id: RunId,
     pub(super) state: RunState,
@@ -20,7 +20,7 @@ pub(super) struct Stand {
 }
 
 impl Stand {
-    /// The same for the client. What a client reads as data is always an object.
+    /// The result for the client. Structured content is always an object.
     pub(super) fn result(&self, thread: Option<&str>) -> CallToolResult {
         let result = match self.state.status {
             Status::Succeeded => succeeded(&self.presented.output),
@@ -30,7 +30,7 @@ impl Stand {
         result.with_meta(Some(self.meta(thread)))
     }
 
-    /// Names the run, so that it can be looked at, and the conversation, so that it can be gone on with.
+    /// The metadata of a result: the run, for inspection, and the conversation, for continuing it.
     pub(super) fn meta(&self, thread: Option<&str>) -> MetaObject {
         let mut meta = MetaObject::new();
         meta.insert("flowloom/run".to_owned(), json!(self.id.to_string()));
@@ -40,18 +40,18 @@ impl Stand {
         meta
     }
 
-    /// For clients that cannot ask anyone: what is asked, and how it is answered.
+    /// The result for clients that cannot elicit answers: the questions, and how to answer them.
     fn waiting(&self) -> CallToolResult {
         let id = self.id;
         let asked = self.state.steps().iter().filter_map(|step| Some((&step.path, step.question.as_ref()?)));
-        let (mut questions, mut text) = (Vec::new(), "The run waits for a person.".to_owned());
+        let (mut questions, mut text) = (Vec::new(), "The run is waiting for an answer.".to_owned());
         for (path, question) in asked {
             text += &format!("\n{path} asks: {}", question.question);
             questions.push(json!({"path": path, "question": question.question, "schema": question.schema}));
         }
         text += &format!(
             "\nTo answer: flowloom answer {id} 'ANSWER', or POST /api/v1/runs/{id}/answer {{\"value\": \"ANSWER\"}}; \
-             with several questions also the path."
+             if there are several questions, also send the path."
         );
         let data = json!({"status": "waiting", "run_id": id.to_string(), "questions": questions});
         told(CallToolResult::structured(data), text)
@@ -61,7 +61,7 @@ impl Stand {
         let status = self.state.status.name();
         let (code, message) = match &self.state.error {
             Some(error) => (json!(error.code.to_string()), error.message.clone()),
-            None => (json!(null), format!("the run {} is {status}; flowloom show {0} says why", self.id)),
+            None => (json!(null), format!("the run {} is {status}; for details: flowloom show {0}", self.id)),
         };
         let path = self.state.failed.as_ref().map(|path| path.as_str());
         let text = match (code.as_str(), path) {
@@ -81,14 +81,14 @@ fn succeeded(output: &Value) -> CallToolResult {
     told(CallToolResult::structured(data), text)
 }
 
-/// A call that started no run.
+/// The result of a call that started no run.
 pub(super) fn refused(problem: &Problem) -> CallToolResult {
     let (code, message) = (problem.code().to_string(), problem.detail());
     let data = json!({"status": "failed", "error": {"code": code, "message": message, "path": null}});
     told(CallToolResult::structured_error(data), format!("{code}: {message}"))
 }
 
-/// The same result with another text for people and models.
+/// Replaces the text content of a result.
 fn told(mut result: CallToolResult, text: String) -> CallToolResult {
     result.content = vec![ContentBlock::text(text)];
     result

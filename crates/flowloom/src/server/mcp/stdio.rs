@@ -1,4 +1,4 @@
-//! `flowloom mcp`: the protocol on standard input and output, for the one client that has started this process.
+//! `flowloom mcp`: MCP on standard input and output, for the client that started this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::server::live::Live;
 use crate::server::{GRACE, Server};
 use crate::telemetry::Telemetry;
 
-/// Serves until the client is gone or the program is told to stop. Runs whose calls are not answered by then are cancelled.
+/// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
 pub(crate) async fn serve(app: App, folder: PathBuf, user: &str) -> Result<(), StepError> {
     log::start(Style::Text);
     let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
@@ -30,16 +30,17 @@ pub(crate) async fn serve(app: App, folder: PathBuf, user: &str) -> Result<(), S
             server.live.wait(id).await;
         }
     };
-    // What is left is left to the next server.
+    // Unfinished runs are left to the next server.
     let _ = tokio::time::timeout(GRACE, all).await;
     server.live.close();
-    // If it cannot be said now, the others notice.
+    // If this fails, other workers notice by the expired lease.
     let _ = server.app.store.leave().await;
     served
 }
 
 async fn converse(handler: Handler) -> Result<(), StepError> {
-    let failed = |why: String| StepError::new(Code::RequestInvalid, format!("the client is not understood: {why}"));
+    let failed =
+        |why: String| StepError::new(Code::RequestInvalid, format!("the MCP client violates the protocol: {why}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| failed(error.to_string()))?;
     let mut stop = std::pin::pin!(async move {
         tokio::select! {

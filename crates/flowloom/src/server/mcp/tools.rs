@@ -1,14 +1,14 @@
-//! Workflows as they are listed: pages of tools, and what is true of each.
+//! Lists workflows as MCP tools: pages and annotations.
 
 use flowloom_core::plan::{BlockCode, Format, Kind, MemoryOperation, Plan, Step};
 use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
 
 use crate::offers::Offer;
 
-/// Tools of one page at most.
+/// Maximum number of tools per page.
 const PAGE: usize = 1000;
 
-/// A page of the list, which `cursor` counts from; `None` if there is no such page.
+/// A page of the list, starting at `cursor`; `None` if the cursor is invalid.
 pub(super) fn page(offers: &[Offer], cursor: Option<&str>) -> Option<ListToolsResult> {
     let begin =
         cursor.map_or(Some(0), |cursor| cursor.parse().ok().filter(|begin| (1..offers.len()).contains(begin)))?;
@@ -27,10 +27,10 @@ fn tool(offer: &Offer) -> Tool {
         .with_annotations(annotations(&offer.plan))
 }
 
-/// What can be said of a workflow from its definition. What a function, a block of code or a server does is not known, and
-/// so counts as what may destroy something.
+/// Derives annotations from a definition. Effects of functions, code blocks and servers are unknown and therefore count
+/// as destructive.
 fn annotations(plan: &Plan) -> ToolAnnotations {
-    // A conversation is kept, and what an agent has for tools is known only when it is called.
+    // Conversations are stored, and the tools of an agent are known only at call time.
     let (mut only_reads, mut stays_here) = (plan.thread.is_none(), plan.format != Format::Agent);
     plan.root.visit(&mut |step| {
         only_reads &= reads(step);
@@ -54,7 +54,7 @@ fn reads(step: &Step) -> bool {
     }
 }
 
-/// Whether a step reaches nothing but models, people and what is kept here.
+/// Whether a step accesses only models, people and the store.
 fn stays(step: &Step) -> bool {
     !matches!(step.kind, Kind::Http(_) | Kind::Scrape(_)) && (reads(step) || matches!(step.kind, Kind::Memory(_)))
 }
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(page(&[], None).expect("a page").tools.len(), 0);
     }
 
-    /// Read only, destructive, and in an open world.
+    /// Read only, destructive, and open world.
     fn said(file: &str, text: &str) -> [Option<bool>; 3] {
         let said = annotations(&offered("one", file, text).plan);
         [said.read_only_hint, said.destructive_hint, said.open_world_hint]

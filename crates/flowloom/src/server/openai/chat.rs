@@ -1,6 +1,6 @@
-//! `POST /v1/chat/completions`.
+//! `POST /v1/chat/completions`: OpenAI's chat interface.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::server::body::Body;
 use crate::server::keys::Caller;
 use crate::server::problem::{Answer, Problem};
 
-/// What is asked of a workflow. Parameters that are not named here are the workflow's affair, and have no effect.
+/// A chat request to a workflow. Other parameters of OpenAI's API are accepted and ignored.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ChatRequest)]
 pub(crate) struct NewChat {
-    /// The id of a workflow.
+    /// Id of the workflow.
     model: String,
     messages: Vec<Message>,
-    /// Whether the answer comes as server-sent events.
+    /// Whether the response is streamed as server-sent events.
     #[serde(default)]
     stream: Option<bool>,
     #[serde(default)]
@@ -41,25 +41,25 @@ pub(crate) struct NewChat {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map>,
-    /// Answers; there is one.
+    /// Number of answers; only 1 is supported.
     #[serde(default)]
     n: Option<u64>,
 }
 
-/// What comes with a stream.
+/// Options of a stream.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ChatStreamOptions)]
 pub(crate) struct StreamOptions {
-    /// Whether the last event tells the usage.
+    /// Whether the last event contains the usage.
     #[serde(default)]
     include_usage: Option<bool>,
 }
 
-/// An answer.
+/// The response to a chat request.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChatCompletion)]
 pub(crate) struct Completion {
-    /// `chatcmpl-` and the run's id.
+    /// `chatcmpl-` followed by the run's id.
     id: String,
     object: &'static str,
     created: u64,
@@ -68,17 +68,17 @@ pub(crate) struct Completion {
     usage: Tokens,
 }
 
-/// The one answer there is.
+/// The only answer.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChatChoice)]
 struct Choice {
     index: u32,
     message: Said,
-    /// `stop`, or `tool_calls`.
+    /// `stop` or `tool_calls`.
     finish_reason: &'static str,
 }
 
-/// What is answered.
+/// The message of the assistant.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChatAnswer)]
 struct Said {
@@ -89,11 +89,11 @@ struct Said {
     tool_calls: Vec<Called>,
 }
 
-/// A tool that the client is to run; a `tool` message with its id gives the result.
+/// A tool call for the client; a `tool` message with its id returns the result.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChatCalled)]
 pub(super) struct Called {
-    /// Its place in a stream.
+    /// Index of the call in a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<usize>,
     id: String,
@@ -102,7 +102,7 @@ pub(super) struct Called {
     function: Function,
 }
 
-/// The tool.
+/// The called function.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChatCalledFunction)]
 struct Function {
@@ -134,19 +134,19 @@ impl From<ToolCall> for Called {
 }
 
 impl Called {
-    /// The same at a place in a stream.
+    /// Sets the index of the call in a stream.
     pub(super) fn at(self, index: usize) -> Called {
         Called { index: Some(index), ..self }
     }
 }
 
-/// Runs a workflow with what the user said last, and answers with what it gives. The header `x-flowloom-run-id` names the
-/// run. A client that closes the connection cancels the run, unless the call has an `Idempotency-Key`.
+/// Runs a workflow with the user's last message and returns its output. The header `x-flowloom-run-id` names the run.
+/// Closing the connection cancels the run, unless the request has an `Idempotency-Key`.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "OpenAI", operation_id = "openai_chat", security(("key" = ["run"])), request_body = NewChat,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run"),
-        ("x-flowloom-thread" = Option<String>, Header, description = "The conversation, for graphs; `metadata.thread` goes before it")),
-    responses((status = 200, description = "The answer", content((Completion = "application/json"), (String = "text/event-stream"))),
-        (status = 404, description = "There is no such workflow"), (status = 409, description = "The thread has a turn under way, or the Idempotency-Key was used for another call")))]
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run"),
+        ("x-flowloom-thread" = Option<String>, Header, description = "The conversation, for graphs; `metadata.thread` takes precedence")),
+    responses((status = 200, description = "The response", content((Completion = "application/json"), (String = "text/event-stream"))),
+        (status = 404, description = "The workflow does not exist"), (status = 409, description = "Another turn of the conversation is running, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn complete(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -154,7 +154,7 @@ pub(crate) async fn complete(
     Body(new, text): Body<NewChat>,
 ) -> Answer<Response> {
     if new.n.is_some_and(|n| n > 1) {
-        return Err(Problem::new(Code::RequestInvalid, "a workflow gives one answer: n must be 1"));
+        return Err(Problem::new(Code::RequestInvalid, "a workflow returns one answer; n must be 1"));
     }
     let with_usage = new.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
     let wanted = Wanted {
@@ -187,7 +187,7 @@ pub(crate) async fn complete(
     Ok((named(run), Json(completion)).into_response())
 }
 
-/// The id of an answer.
+/// The id of a chat response.
 pub(super) fn id_of(run: flowloom_core::id::RunId) -> String {
     format!("chatcmpl-{run}")
 }

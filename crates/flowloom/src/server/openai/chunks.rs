@@ -1,4 +1,4 @@
-//! A chat's answer as a stream of chunks.
+//! Streams a chat response as chunks.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use super::failure::Failure;
 use super::reply::Reply;
 use super::speaker::{Piece, Speaker};
 
-/// Between two signs of life, when nothing happens.
+/// Interval of heartbeats while nothing happens.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// What all chunks of an answer say.
+/// The fields that all chunks of a response share.
 struct Chunks {
     run: RunId,
     model: String,
-    /// Whether the usage is told at the end.
+    /// Whether the last chunk contains the usage.
     with_usage: bool,
 }
 
-/// The answer of a run as chunks, the first of which says who speaks.
+/// Streams the answer of a run as chunks; the first chunk contains the role.
 pub(super) fn stream(speaker: Speaker, model: String, with_usage: bool) -> Response {
     let chunks = Chunks { run: speaker.run(), model, with_usage };
     let first = chunks.chunk(json!({"role": "assistant", "content": ""}), Value::Null);
@@ -52,7 +52,7 @@ impl Chunks {
         }
     }
 
-    /// What is left to say, and why there is no more.
+    /// Encodes the remaining text, the tool calls and the finish reason.
     fn end(&self, reply: Reply) -> Vec<Event> {
         let Reply { text, calls, usage } = reply;
         let mut events = Vec::new();
@@ -81,7 +81,7 @@ impl Chunks {
 
     fn event(&self, choices: Value, usage: Value) -> Event {
         let mut chunk = json!({"id": id_of(self.run), "object": "chat.completion.chunk", "created": created(self.run), "model": self.model, "choices": choices});
-        // A client that asked for the usage reads it in every chunk; it is null before the end.
+        // A client that requested the usage expects the field in every chunk; it is null before the end.
         if self.with_usage {
             chunk["usage"] = usage;
         }

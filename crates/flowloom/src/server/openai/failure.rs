@@ -1,4 +1,4 @@
-//! Errors as clients of OpenAI read them: `{error: {message, type, param, code}}`.
+//! Errors in OpenAI's form: `{error: {message, type, param, code}}`.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -8,14 +8,14 @@ use utoipa::ToSchema;
 
 use crate::server::problem::Problem;
 
-/// A problem as clients of OpenAI read it.
+/// An error response in OpenAI's form.
 #[derive(Serialize, ToSchema)]
 #[schema(as = OpenAiError)]
 pub(crate) struct Failure {
     error: Reason,
 }
 
-/// What went wrong.
+/// The error.
 #[derive(Serialize, ToSchema)]
 #[schema(as = OpenAiReason)]
 pub(super) struct Reason {
@@ -49,7 +49,7 @@ impl From<&Problem> for Reason {
     }
 }
 
-/// Gives an answer that is a problem the shape of these routes, wherever it was made.
+/// Converts a problem document into OpenAI's form, for every error below these routes.
 pub(crate) fn reshape(answer: &mut Response) {
     let Some(problem) = answer.extensions_mut().remove::<Problem>() else { return };
     let text = serde_json::to_string(&Failure::from(&problem)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which of a workflow's inputs get what a client says (docs/protocols.md).
+//! Assigns a client's message to the inputs of a workflow (docs/protocols.md).
 
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -9,7 +9,7 @@ use super::messages::Conversation;
 use crate::inputs::of_kind;
 use crate::server::problem::{Answer, Problem};
 
-/// The inputs of a run of `plan` in a conversation, some of which the request's metadata may give.
+/// The inputs of a run of `plan` for a conversation; the request's metadata may provide some of them.
 pub(super) fn of(plan: &Plan, conversation: &Conversation, metadata: &Map) -> Answer<Value> {
     if plan.thread.is_some() {
         return conversation.as_inputs();
@@ -43,8 +43,8 @@ pub(super) fn of(plan: &Plan, conversation: &Conversation, metadata: &Map) -> An
     Ok(inputs.into())
 }
 
-/// The input that takes what is said: the one that is required and not given otherwise, if there is one such; else the
-/// first that takes text.
+/// The input that receives the message: the only required input that is not given otherwise, or else the first that
+/// accepts text.
 fn spoken_to<'a>(declared: &'a [Input], given: &Map) -> Option<&'a Input> {
     let open = || declared.iter().filter(|input| !given.contains_key(input.name.as_str()));
     let mut required = open().filter(|input| input.required);
@@ -61,7 +61,7 @@ fn missing(declared: &[Input], given: &Map) -> Answer<()> {
         return Ok(());
     }
     let message = format!(
-        "the workflow needs these inputs, too: {}; give them in metadata, or say a JSON object with all of them",
+        "missing inputs: {}; pass them in metadata, or send a JSON object with all inputs as the message",
         names.join(", ")
     );
     Err(Problem::new(Code::RequestInvalid, message))
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(chosen(&declared, &[("topic", "tea")]).as_deref(), Some("city"), "the only one left");
         assert_eq!(chosen(&declared, &[]).as_deref(), Some("title"), "of several the first that takes text");
         assert_eq!(chosen(&declared[..2], &[]).as_deref(), Some("title"));
-        assert_eq!(chosen(&declared[..1], &[]), None, "a choice is no text");
+        assert_eq!(chosen(&declared[..1], &[]), None, "a choice does not accept text");
         assert!(missing(&declared, &names(&[("topic", "tea"), ("city", "Bonn")])).is_ok());
         let refused = missing(&declared, &Map::new()).expect_err("two are missing");
         assert!(refused.detail().contains("topic, city"), "{}", refused.detail());

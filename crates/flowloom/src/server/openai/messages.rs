@@ -1,4 +1,4 @@
-//! What a client says: its messages, as both of OpenAI's interfaces write them.
+//! Messages of a client, in the forms of both OpenAI interfaces.
 
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -16,15 +16,15 @@ pub(crate) struct Message {
     pub(super) role: String,
     #[serde(default)]
     pub(super) content: Option<Content>,
-    /// What the assistant wanted called.
+    /// Tool calls requested by the assistant.
     #[serde(default)]
     pub(super) tool_calls: Option<Vec<Call>>,
-    /// The call that a `tool` message answers.
+    /// The call to which a `tool` message is the result.
     #[serde(default)]
     pub(super) tool_call_id: Option<String>,
 }
 
-/// A text, or its parts.
+/// A text, or a list of parts.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = ChatContent)]
@@ -33,7 +33,7 @@ pub(crate) enum Content {
     Parts(Vec<Part>),
 }
 
-/// A part of a text; pictures, sounds and files are refused.
+/// A text part; images, audio and files are rejected.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[schema(as = ChatContentPart)]
 pub(crate) struct Part {
@@ -45,7 +45,7 @@ pub(crate) struct Part {
     refusal: Option<String>,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[schema(as = ChatToolCall)]
 pub(crate) struct Call {
@@ -53,22 +53,22 @@ pub(crate) struct Call {
     pub(super) function: Function,
 }
 
-/// The tool that is called.
+/// The called function.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[schema(as = ChatFunctionCall)]
 pub(crate) struct Function {
     pub(super) name: String,
-    /// JSON.
+    /// Arguments as JSON text.
     #[serde(default)]
     pub(super) arguments: String,
 }
 
-/// A conversation as a client tells it.
+/// The messages of a client.
 #[derive(Debug)]
 pub(super) struct Conversation(pub(super) Vec<Message>);
 
 impl Conversation {
-    /// Results of tools that stand at its end: ids of calls, and texts.
+    /// The tool results at the end of the conversation, as pairs of call id and text.
     pub(super) fn results(&self) -> Answer<Vec<(&str, String)>> {
         let told = self.0.iter().rev().take_while(|message| message.role == "tool");
         let result = |message| text(message).map(|text| (id(message), text));
@@ -77,13 +77,13 @@ impl Conversation {
         Ok(results)
     }
 
-    /// What the user said last.
+    /// The text of the last user message.
     pub(super) fn text(&self) -> Answer<String> {
         self.last_of_user().map_or(Ok(String::new()), |at| text(&self.0[at]))
     }
 
-    /// What a graph is given: the user's last message, and all that was said before it. Where the end is the result of a
-    /// tool, everything was said before.
+    /// The inputs of a graph: the last user message, and all messages before it. If the conversation ends with a tool
+    /// result, all messages count as earlier.
     pub(super) fn as_inputs(&self) -> Answer<Value> {
         let is_told = self.0.last().is_some_and(|last| last.role == "tool");
         let last = self.last_of_user().filter(|_| !is_told);
@@ -104,7 +104,7 @@ fn id(message: &Message) -> &str {
     message.tool_call_id.as_deref().unwrap_or_default()
 }
 
-/// A message as conversations of graphs have it; `None` for roles of other times.
+/// Converts a message for a graph; `None` for other roles.
 fn said(message: &Message) -> Answer<Option<Value>> {
     let role = match message.role.as_str() {
         "developer" => "system",
@@ -131,7 +131,7 @@ fn called(call: &Call) -> Value {
     ])
 }
 
-/// The text of a message.
+/// The text of a message. Fails with `RequestInvalid` for parts other than text.
 fn text(message: &Message) -> Answer<String> {
     match &message.content {
         None => Ok(String::new()),
@@ -145,7 +145,7 @@ fn part(part: &Part) -> Answer<&str> {
         "text" | "input_text" | "output_text" => Ok(part.text.as_deref().unwrap_or_default()),
         "refusal" => Ok(part.refusal.as_deref().unwrap_or_default()),
         other => {
-            let message = format!("a workflow is given text; parts of the type {other:?} are not taken");
+            let message = format!("unsupported content part {other:?}; expected text");
             Err(Problem::new(Code::RequestInvalid, message))
         }
     }

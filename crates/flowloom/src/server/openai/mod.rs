@@ -1,5 +1,5 @@
-//! `/v1`: workflows as the models of OpenAI's interface, so that its clients talk to one unchanged (docs/protocols.md). The
-//! handlers translate; what runs is a run like every other.
+//! `/v1`: an OpenAI-compatible API in which workflows are models, so that existing clients work unchanged
+//! (docs/protocols.md). The handlers only translate; the runs are ordinary runs.
 
 mod chat;
 mod chunks;
@@ -22,13 +22,13 @@ use utoipa_axum::routes;
 
 use super::Server;
 
-/// Where these routes are.
+/// Prefix of these routes.
 pub(crate) const ROUTES: &str = "/v1/";
 
-/// The header that names the run of an answer.
+/// The response header that names the run.
 const RUN: HeaderName = HeaderName::from_static("x-flowloom-run-id");
 
-/// The routes.
+/// The routes of the OpenAI-compatible API.
 pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
     OpenApiRouter::new()
         .routes(routes!(models::list))
@@ -38,13 +38,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(responses::get))
 }
 
-/// The headers that name a run.
+/// The response headers of a run.
 fn named(run: RunId) -> [(HeaderName, HeaderValue); 1] {
     let id = HeaderValue::from_str(&run.to_string()).unwrap_or(HeaderValue::from_static(""));
     [(RUN, id)]
 }
 
-/// When a run was created, in seconds since 1970: its id says so.
+/// The creation time of a run in seconds since the Unix epoch, taken from its id.
 fn created(run: RunId) -> u64 {
     run.0.get_timestamp().map_or(0, |at| at.to_unix().0)
 }

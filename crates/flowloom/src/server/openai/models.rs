@@ -1,6 +1,6 @@
 //! `/v1/models`: the workflows that the caller can run.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::server::problem::{Answer, Problem};
 #[derive(Serialize, ToSchema)]
 #[schema(as = OpenAiModel)]
 pub(crate) struct Model {
-    /// The workflow's id.
+    /// Id of the workflow.
     id: String,
     object: &'static str,
-    /// Seconds since 1970; 0 for a file.
+    /// Creation time in seconds since the Unix epoch; 0 for a file.
     created: u64,
     owned_by: &'static str,
-    /// The workflow's name.
+    /// Name of the workflow.
     name: String,
     description: String,
 }
 
-/// The models.
+/// The list of models.
 #[derive(Serialize, ToSchema)]
 #[schema(as = OpenAiModels)]
 pub(crate) struct Models {
@@ -39,7 +39,7 @@ pub(crate) struct Models {
     data: Vec<Model>,
 }
 
-/// The workflows that the caller can run, as models.
+/// Lists the workflows that the caller can run, as models.
 #[utoipa::path(get, path = "/v1/models", tag = "OpenAI", operation_id = "openai_list_models", security(("key" = ["read"])), responses((status = 200, body = Models)))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Models>> {
     caller.may(Scope::Read)?;
@@ -49,7 +49,7 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
     Ok(Json(Models { object: "list", data }))
 }
 
-/// One workflow as a model.
+/// Returns a workflow as a model.
 #[utoipa::path(get, path = "/v1/models/{id}", tag = "OpenAI", operation_id = "openai_get_model", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, body = Model), (status = 404)))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Model>> {

@@ -1,4 +1,4 @@
-//! What a run says, once it is no longer driven: its text, or what it wants from the client.
+//! The answer of a run that is no longer driven: its text, or the tool calls for the client.
 
 use axum::http::StatusCode;
 use flowloom_core::code::Code;
@@ -16,24 +16,25 @@ use crate::report;
 use crate::server::live::Ended;
 use crate::server::problem::{Answer, Problem};
 
-/// What a run says.
+/// The answer of a run.
 pub(super) struct Reply {
     pub(super) text: String,
-    /// Tools that the client is to run.
+    /// Tool calls that the client has to execute.
     pub(super) calls: Vec<ToolCall>,
     pub(super) usage: Usage,
 }
 
-/// A tool that the client is to run.
+/// A tool call for the client.
 pub(super) struct ToolCall {
-    /// Names the run and its step, so that the result finds its way back.
+    /// Identifies the run and the step, so that the result can be assigned.
     pub(super) id: String,
     pub(super) name: String,
-    /// JSON.
+    /// Arguments as JSON text.
     pub(super) arguments: String,
 }
 
-/// What a run says that ended, or waits for the client; a problem if it failed, or goes on.
+/// The answer of a run that has ended or waits for the client. Fails with a problem if the run failed or is still
+/// running.
 pub(super) fn reply(ended: &Ended) -> Answer<Reply> {
     let outcome = &ended.outcome;
     if let Some(broken) = outcome.broken.clone() {
@@ -46,7 +47,7 @@ pub(super) fn reply(ended: &Ended) -> Answer<Reply> {
         Status::Waiting if calls.is_empty() => asked(ended),
         Status::Waiting => said_in_turn(ended).unwrap_or_default(),
         Status::Queued | Status::Running => {
-            let message = format!("the run {id} goes on; GET /api/v1/runs/{id} shows it");
+            let message = format!("the run {id} is still running; for its state: GET /api/v1/runs/{id}");
             return Err(Problem::new(Code::LimitTime, message));
         }
         _ => return Err(failed(id, state)),
@@ -54,7 +55,8 @@ pub(super) fn reply(ended: &Ended) -> Answer<Reply> {
     Ok(Reply { text, calls, usage: state.usage })
 }
 
-/// Why a run did not succeed. The status is one that clients do not try again after: it would be a second run.
+/// The problem of a run that did not succeed. Its status is one that clients do not retry, since a retry would start a
+/// second run.
 fn failed(id: RunId, state: &RunState) -> Problem {
     let problem = match (&state.error, state.status) {
         (Some(error), _) => Problem::from(error.clone()),
@@ -75,7 +77,7 @@ fn said(ended: &Ended) -> String {
     }
 }
 
-/// In a conversation, what was said last since the user spoke; `None` where there is no conversation.
+/// The last assistant message of the turn; `None` if the workflow is not a conversation.
 fn said_in_turn(ended: &Ended) -> Option<String> {
     let thread = ended.outcome.env.thread(ended.plan.thread.as_deref()?);
     let since = thread.messages().iter().rev().take_while(|message| message.role != Role::User);
@@ -83,7 +85,7 @@ fn said_in_turn(ended: &Ended) -> Option<String> {
     Some(spoken.next().map(|message| message.content.clone()).unwrap_or_default())
 }
 
-/// What a run that waits for a person asks, and how it is answered.
+/// The question of a waiting run, and how to answer it.
 fn asked(ended: &Ended) -> String {
     let (id, state) = (ended.outcome.id, &ended.outcome.state);
     let question = state.steps().iter().find_map(|step| Some(step.question.as_ref()?.question.as_str()));
@@ -99,7 +101,7 @@ fn asked(ended: &Ended) -> String {
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The tools that a run waits for its client to run.
+/// The tool calls that a run waits for its client to execute.
 fn calls(id: RunId, plan: &Plan, state: &RunState) -> Vec<ToolCall> {
     let steps = state.steps().iter().enumerate();
     let call = |(index, step)| {
@@ -109,7 +111,8 @@ fn calls(id: RunId, plan: &Plan, state: &RunState) -> Vec<ToolCall> {
     steps.filter_map(call).collect()
 }
 
-/// The tool that a step waits for its client to run, with its arguments: a question that is put as the call it is.
+/// The tool call that a step waits for its client to execute, with its arguments. It is stored as a question with the
+/// text of the call.
 pub(super) fn called<'a>(plan: &Plan, step: &'a StepState) -> Option<(&'a str, Value)> {
     let (name, arguments) = step.question.as_ref()?.question.split_once(' ')?;
     let is_call = step.path.as_str().rsplit('/').next()?.starts_with("tool~");
@@ -131,12 +134,12 @@ fn is_of_client(plan: &Plan, name: &str) -> bool {
     found
 }
 
-/// The id of a call: the run, and which of its steps waits.
+/// The id of a tool call: the run, and the index of its step.
 fn call_id(run: RunId, step: usize) -> String {
     format!("call_{}_{step}", run.0.simple())
 }
 
-/// The run and the step that an id of a call names; `None` if it is not one of ours.
+/// Parses the id of a tool call into run and step index; `None` if it was issued by another system.
 pub(super) fn read_call_id(id: &str) -> Option<(RunId, usize)> {
     let (run, step) = id.strip_prefix("call_")?.split_once('_')?;
     Some((RunId::parse(run)?, step.parse().ok()?))

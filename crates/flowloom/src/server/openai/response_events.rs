@@ -1,4 +1,4 @@
-//! A response as a stream of typed events.
+//! Streams a response as typed events.
 
 use std::convert::Infallible;
 
@@ -13,16 +13,16 @@ use super::responses::{Shape, part};
 use super::speaker::{Piece, Speaker};
 use crate::server::problem::Problem;
 
-/// A stream under way.
+/// The state of a stream.
 struct Events {
     shape: Shape,
-    /// The number of the next event.
+    /// Sequence number of the next event.
     number: u64,
-    /// The text so far, once the message that holds it is open.
+    /// The text so far; `None` before the message is open.
     text: Option<String>,
 }
 
-/// A run's answer as events, the first of which say that it has begun.
+/// Streams the answer of a run as events; the first ones announce the response.
 pub(super) fn stream(speaker: Speaker, shape: Shape) -> Response {
     let mut events = Events { shape, number: 0, text: None };
     let begun = events.shape.response("in_progress", &[]);
@@ -49,7 +49,7 @@ impl Events {
         self.event("response.failed", json!({"response": response}))
     }
 
-    /// More of the text, in a message that is opened when there is any.
+    /// Encodes more text; opens the message first, if necessary.
     fn said(&mut self, text: &str) -> Vec<Event> {
         let mut events = Vec::new();
         if self.text.is_none() {

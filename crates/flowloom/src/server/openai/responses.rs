@@ -1,6 +1,6 @@
-//! `/v1/responses`: the same in OpenAI's newer interface.
+//! `/v1/responses`: OpenAI's newer interface.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -29,27 +29,27 @@ use crate::server::params::At;
 use crate::server::problem::{Answer, Problem};
 use crate::server::run::owned;
 
-/// What the id of a response begins with; the run's id follows.
+/// Prefix of response ids; the run's id follows.
 const PREFIX: &str = "resp_";
 
-/// What is asked of a workflow. Parameters that are not named here are the workflow's affair, and have no effect.
+/// A request to a workflow. Other parameters of OpenAI's API are accepted and ignored.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ResponseRequest)]
 pub(crate) struct NewResponse {
-    /// The id of a workflow.
+    /// Id of the workflow.
     model: String,
-    /// A text, or messages and results of tools.
+    /// A text, or messages and tool results.
     input: Input,
-    /// Said before everything else, as a system message.
+    /// A system message before all other messages.
     #[serde(default)]
     instructions: Option<String>,
-    /// Whether the answer comes as server-sent events.
+    /// Whether the response is streamed as server-sent events.
     #[serde(default)]
     stream: Option<bool>,
-    /// The response that this goes on from.
+    /// The response that this one continues.
     #[serde(default)]
     previous_response_id: Option<String>,
-    /// The conversation that this is a turn of.
+    /// The conversation to which the turn belongs.
     #[serde(default)]
     conversation: Option<Named>,
     /// Inputs of the workflow by name; `thread` names the conversation.
@@ -58,7 +58,7 @@ pub(crate) struct NewResponse {
     metadata: Option<Map>,
 }
 
-/// What is said.
+/// The input of a response.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = ResponseInput)]
@@ -67,11 +67,11 @@ pub(crate) enum Input {
     Items(Vec<Item>),
 }
 
-/// A message, a call, or the result of one. Items of other types have no effect.
+/// A message, a tool call, or a tool result. Items of other types are ignored.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ResponseItem)]
 pub(crate) struct Item {
-    /// `message` if it is left out; `function_call`, or `function_call_output`.
+    /// `message` (default), `function_call` or `function_call_output`.
     #[serde(default, rename = "type")]
     kind: Option<String>,
     #[serde(default)]
@@ -118,7 +118,7 @@ fn message(role: &str, content: Content) -> Message {
     Message { role: role.to_owned(), content: Some(content), tool_calls: None, tool_call_id: None }
 }
 
-/// An item as a message; `None` if it has no effect.
+/// Converts an item to a message; `None` if it is ignored.
 fn item(item: Item) -> Option<Message> {
     match item.kind.as_deref() {
         None | Some("message") => {
@@ -134,18 +134,18 @@ fn item(item: Item) -> Option<Message> {
     }
 }
 
-/// The run of a response.
+/// Parses the run id in the id of a response.
 fn run_of(id: &str) -> Answer<RunId> {
     id.strip_prefix(PREFIX).and_then(RunId::parse).ok_or_else(|| Problem::not_there("response", id))
 }
 
-/// Runs a workflow with what the user said last, and answers with what it gives. With `stream` the typed events of the
-/// response are the answer. A client that closes the connection cancels the run, unless the call has an `Idempotency-Key`.
+/// Runs a workflow with the user's last message and returns its output. With `stream`, the response is a stream of
+/// typed events. Closing the connection cancels the run, unless the request has an `Idempotency-Key`.
 #[utoipa::path(post, path = "/v1/responses", tag = "OpenAI", operation_id = "openai_respond", security(("key" = ["run"])), request_body = NewResponse,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run"),
-        ("x-flowloom-thread" = Option<String>, Header, description = "The conversation, for graphs; `metadata.thread` goes before it")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run"),
+        ("x-flowloom-thread" = Option<String>, Header, description = "The conversation, for graphs; `metadata.thread` takes precedence")),
     responses((status = 200, description = "The response", content((Object = "application/json"), (String = "text/event-stream"))),
-        (status = 404, description = "There is no such workflow, or no such previous response"), (status = 409, description = "The thread has a turn under way, or the Idempotency-Key was used for another call")))]
+        (status = 404, description = "The workflow or the previous response does not exist"), (status = 409, description = "Another turn of the conversation is running, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn create(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -165,9 +165,9 @@ pub(crate) async fn create(
     Ok((named(run), Json(shape.completed(&reply))).into_response())
 }
 
-/// A response as its run's record has it.
+/// Returns a stored response.
 #[utoipa::path(get, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "openai_get_response", security(("key" = ["read"])), params(("id" = String, Path)),
-    responses((status = 200, description = "The response", body = Object), (status = 404, description = "There is none, or it is another's")))]
+    responses((status = 200, description = "The response", body = Object), (status = 404, description = "The response does not exist, or belongs to another user")))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let absent = |problem: Problem| match problem.code() {
@@ -186,7 +186,7 @@ pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id
     }))
 }
 
-/// What all forms of a response say.
+/// The fields that all forms of a response share.
 pub(super) struct Shape {
     pub(super) run: RunId,
     pub(super) model: String,
@@ -194,7 +194,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The response in a status, with its items.
+    /// The response with a status and its items.
     pub(super) fn response(&self, status: &str, output: &[Value]) -> Value {
         json!({
             "id": format!("{PREFIX}{}", self.run), "object": "response", "created_at": created(self.run), "status": status,
@@ -224,13 +224,13 @@ impl Shape {
         response
     }
 
-    /// The item that holds the text.
+    /// The output item of the text.
     pub(super) fn message(&self, status: &str, text: Option<&str>) -> Value {
         let content: Vec<Value> = text.map(part).into_iter().collect();
         json!({"id": format!("msg_{}", self.run), "type": "message", "role": "assistant", "status": status, "content": content})
     }
 
-    /// The item of one call.
+    /// The output item of a tool call.
     pub(super) fn call(&self, status: &str, reply: &Reply, index: usize) -> Value {
         let call = &reply.calls[index];
         let arguments = if status == "completed" { call.arguments.as_str() } else { "" };
@@ -238,7 +238,7 @@ impl Shape {
     }
 }
 
-/// A text as a part of a message.
+/// A text part of a message.
 pub(super) fn part(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
 }

@@ -1,4 +1,4 @@
-//! Starting the run that a client's words mean, or going on with one that waits for them.
+//! Starts a run for a client's messages, or resumes the run that waits for them.
 
 use std::sync::Arc;
 
@@ -24,22 +24,22 @@ use crate::server::run::open;
 use crate::server::start::{Call, Starting, admit};
 use crate::server::threads::{Saying, settle_in_turn, talk};
 
-/// The header that names the conversation.
+/// The request header that names the conversation.
 const THREAD: &str = "x-flowloom-thread";
 
-/// What a client wants, whichever interface it uses.
+/// A request in the form common to both interfaces.
 pub(super) struct Wanted {
-    /// The workflow.
+    /// Id of the workflow.
     pub(super) model: String,
     pub(super) conversation: Conversation,
     pub(super) metadata: Map,
-    /// The conversation that this is a turn of.
+    /// The conversation to which the turn belongs.
     pub(super) thread: Option<String>,
-    /// The run that this goes on from.
+    /// The run that this one continues.
     pub(super) previous: Option<RunId>,
 }
 
-/// A call of a client.
+/// The context of a request.
 pub(super) struct Asking<'a> {
     pub(super) server: &'a Arc<Server>,
     pub(super) caller: &'a Caller,
@@ -47,7 +47,7 @@ pub(super) struct Asking<'a> {
 }
 
 impl Wanted {
-    /// Takes the thread from where clients can name one.
+    /// Sets the thread from metadata, body or header.
     pub(super) fn with_thread(mut self, headers: &HeaderMap) -> Wanted {
         let named = |name: &str| self.metadata.get(name).and_then(Value::as_str).map(str::to_owned);
         let header = || Some(headers.get(THREAD)?.to_str().ok()?.to_owned());
@@ -58,7 +58,7 @@ impl Wanted {
 }
 
 impl Asking<'_> {
-    /// The run that answers; `request` is what makes the call the same under its Idempotency-Key.
+    /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(super) async fn begin(&self, wanted: &Wanted, request: &str) -> Answer<Speaker> {
         let owner = admit(self.server, self.caller, None)?;
         let call = Call { server: self.server, owner, headers: self.headers };
@@ -87,7 +87,7 @@ impl Asking<'_> {
     ) -> Answer<(Begun, Option<Spoken>)> {
         let plan = definition.prepared.as_ref().map(|prepared| prepared.plan.clone());
         let Some(plan) = plan else {
-            // It has errors, which is said there.
+            // The definition has errors, which the start reports.
             return Ok((call.begin(definition, Starting::with(Value::Null), id).await?, None));
         };
         if let (Some(thread), Some(_)) = (&wanted.thread, &plan.thread) {
@@ -105,7 +105,7 @@ impl Asking<'_> {
         Ok((call.begin(definition, starting, id).await?, words))
     }
 
-    /// What is said after all that was said in another run.
+    /// Prepends the messages of an earlier run to the inputs.
     async fn after(&self, previous: RunId, inputs: Value) -> Answer<Value> {
         let opened = open(self.server, self.caller, &previous.to_string()).await?;
         let past = crate::commands::recorded(&self.server.app, &opened).await?;
@@ -116,7 +116,7 @@ impl Asking<'_> {
         Ok(map.into())
     }
 
-    /// The run that waits for what is said: for results of its tools, or for the answer to what it asked before.
+    /// Finds the run that waits for these messages: for results of its tools, or for the answer to a question.
     async fn waiting(&self, definition: &Definition, wanted: &Wanted) -> Answer<Option<Waiting>> {
         let results = wanted.conversation.results()?;
         let own: Vec<_> = results.iter().filter_map(|(id, text)| Some((read_call_id(id)?, text.as_str()))).collect();
@@ -126,7 +126,7 @@ impl Asking<'_> {
         let state = opened.state();
         let workflow = state.created.as_ref().and_then(|created| created.workflow.as_deref());
         if workflow != Some(definition.id.as_str()) {
-            let message = format!("the run {run} is of another model than {}", definition.id);
+            let message = format!("the run {run} belongs to another model than {}", definition.id);
             return Err(Problem::new(Code::RequestInvalid, message));
         }
         let steps = state.steps();
@@ -140,9 +140,9 @@ impl Asking<'_> {
         for ((of, index), text) in own {
             let is_call = |step: &&StepState| step.question.is_none() || called(&opened.plan, step).is_some();
             let step = steps.get(index).filter(|_| of == run).filter(is_call);
-            let message = || format!("the run {run} has no such call");
+            let message = || format!("the run {run} has no such tool call");
             let step = step.ok_or_else(|| Problem::new(Code::RequestInvalid, message()))?;
-            // A result that is sent once more has been taken already.
+            // A repeated result was processed already.
             if step.question.is_some() {
                 answers.push((step.path.clone(), text.into()));
             }
@@ -151,10 +151,10 @@ impl Asking<'_> {
     }
 }
 
-/// A run that waits for what a client says.
+/// A run that waits for a client's messages.
 struct Waiting {
     opened: Opened,
-    /// Answers by step; if there are none, the run has them all.
+    /// Answers by step path; empty if all were given already.
     answers: Vec<(StepPath, Value)>,
 }
 

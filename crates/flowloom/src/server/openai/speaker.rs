@@ -1,4 +1,4 @@
-//! A run's answer: as a whole, or piece by piece while the model gives it.
+//! The answer of a run, either complete or streamed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::server::live::{Begun, Ended, Ending};
 use crate::server::problem::Answer;
 use crate::server::run::{WAIT, waited};
 
-/// A run that speaks to a client.
+/// Streams the answer of a run to a client.
 pub(super) struct Speaker {
     server: Arc<Server>,
     run: RunId,
     ending: Option<Ending>,
     heard: Option<Subscription>,
-    /// The step whose text is the answer, if that is known.
+    /// The step whose text is the answer; `None` if it is unknown in advance.
     words: Option<Spoken>,
-    /// What was sent, and how many characters of it are the model's.
+    /// The text that was sent.
     sent: String,
     taken: u64,
     is_over: bool,
-    /// On whose behalf the run is cancelled when nobody listens any more.
+    /// The user on whose behalf the run is cancelled if the client disconnects.
     by: Option<String>,
 }
 
 /// A piece of an answer.
 pub(super) enum Piece {
     Text(String),
-    /// Nothing follows.
+    /// The end of the answer.
     End(Answer<Reply>),
 }
 
@@ -43,8 +43,8 @@ impl Speaker {
         Speaker { server, run: id, ending, heard, words, sent: String::new(), taken: 0, is_over: false, by: None }
     }
 
-    /// The same, cancelled on behalf of somebody if it is dropped before its end. People who stop an answer mean the work
-    /// behind it, too.
+    /// Cancels the run on behalf of a user if the stream is dropped early: a user who stops an answer also wants to
+    /// stop the work behind it.
     pub(super) fn cancelled_by(mut self, by: Option<String>) -> Speaker {
         self.by = by;
         self
@@ -54,13 +54,13 @@ impl Speaker {
         self.run
     }
 
-    /// The whole answer.
+    /// Waits for the complete answer.
     pub(super) async fn whole(mut self) -> Answer<Reply> {
         self.heard = None;
         self.end(WAIT).await
     }
 
-    /// The answer piece by piece.
+    /// The answer as a stream of pieces.
     pub(super) fn pieces(mut self) -> impl Stream<Item = Piece> + Send + 'static {
         if self.heard.is_none() {
             self.heard = self.server.live.subscribe(self.run);
@@ -83,7 +83,7 @@ impl Speaker {
                         return Piece::Text(text);
                     }
                 }
-                // What was missed comes with the rest at the end.
+                // Missed text is sent with the rest at the end.
                 Some(Heard::Missed(_)) => {}
                 None => self.heard = None,
             }
@@ -92,12 +92,12 @@ impl Speaker {
             Ok(reply) => reply,
             Err(problem) => return Piece::End(Err(problem)),
         };
-        // What the model said is the beginning of the answer, or the answer itself.
+        // The streamed text is the beginning of the answer, or all of it.
         let rest = reply.text.strip_prefix(&self.sent).unwrap_or_default().to_owned();
         Piece::End(Ok(Reply { text: rest, ..reply }))
     }
 
-    /// The text of a signal, if it is the answer's next.
+    /// The text of an update, if it continues the answer.
     fn words_of(&mut self, signal: Signal) -> Option<String> {
         let Signal::Delta { path, offset, text, .. } = signal else { return None };
         let words = self.words.as_ref().filter(|words| words.path == path && offset == self.taken)?;
@@ -120,7 +120,7 @@ impl Speaker {
     }
 }
 
-/// A run as its record has it.
+/// Reads the outcome of a stored run.
 pub(super) async fn recorded(server: &Server, run: RunId) -> Answer<Ended> {
     let opened = server.app.open_id(run).await?;
     let outcome = crate::commands::recorded(&server.app, &opened).await?;

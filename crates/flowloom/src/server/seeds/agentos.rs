@@ -1,6 +1,6 @@
-//! AgentOS: `/api/workflows` (docs/formats/steps.md).
+//! AgentOS' API: `/api/workflows` (docs/formats/steps.md).
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::server::problem::{Answer, Document, Problem};
 use crate::server::start::{Call, Starting, admit};
 use crate::workflows::history;
 
-/// `workflow::create`: keeps a step list, given bare or as `workflow`.
+/// `workflow::create`: stores a step list, given directly or in the field `workflow`.
 #[utoipa::path(post, path = "/api/workflows", operation_id = "agentos_create", tag = "AgentOS", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{id}`"), (status = 400, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn create(
@@ -40,7 +40,7 @@ pub(crate) async fn create(
 ) -> Answer<Json<Value>> {
     let inner = definition.get("workflow").filter(|inner| inner.as_map().is_some()).unwrap_or(&definition);
     let Some(mut map) = inner.as_map().cloned() else {
-        return Err(Problem::new(Code::RequestInvalid, "a workflow is an object"));
+        return Err(Problem::new(Code::RequestInvalid, "a workflow must be an object"));
     };
     let id = with_id(&mut map);
     let key = changeable(&caller, None, Kind::Workflow, &id)?;
@@ -50,7 +50,7 @@ pub(crate) async fn create(
     Ok(Json(Value::map([("id", id.into())])))
 }
 
-/// `workflow::list`: the step lists, as they were written.
+/// `workflow::list`: lists the step lists with their source.
 #[utoipa::path(get, path = "/api/workflows", operation_id = "agentos_list", tag = "AgentOS", security(("key" = ["read"])),
     responses((status = 200, description = "A list of definitions")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Value>> {
@@ -67,26 +67,26 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
     Ok(Json(Value::list(written.collect::<Result<_, _>>()?)))
 }
 
-/// What is run.
+/// A step list to run.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunStored {
-    /// The id of a step list.
+    /// Id of the step list.
     workflow_id: String,
-    /// Its input.
+    /// Input of the run.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     input: Value,
-    /// The agent whose capabilities count.
+    /// The agent whose capabilities apply.
     #[serde(default)]
     agent_id: Option<String>,
 }
 
-/// `workflow::run`: runs a step list to its end. Beside the origin's `{runId, results, vars}` it says `status`, and
-/// `error` of a run that failed.
+/// `workflow::run`: runs a step list and waits for its end. In addition to AgentOS' `{runId, results, vars}`, the
+/// response contains `status`, and `error` if the run failed.
 #[utoipa::path(post, path = "/api/workflows/run", operation_id = "agentos_run", tag = "AgentOS", security(("key" = ["run"])), request_body = RunStored,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
-    responses((status = 200, description = "It has ended"), (status = 202, description = "It waits for a person"),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
+    responses((status = 200, description = "The run has ended"), (status = 202, description = "The run is waiting for an answer"),
         (status = 403, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn run_stored(
     State(server): State<Arc<Server>>,
@@ -108,22 +108,22 @@ pub(crate) async fn run_stored(
     Ok(ended.answer(told))
 }
 
-/// Which runs.
+/// Filter of a list of runs.
 #[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
-    /// The id of a step list.
+    /// Id of the step list.
     workflow_id: String,
-    /// Runs at most: 1 to 1000, 100 if it is not said.
+    /// Maximum number of runs (1 to 1000; default 100).
     #[serde(default)]
     limit: Option<i64>,
-    /// Runs left out first.
+    /// Number of runs to skip.
     #[serde(default)]
     offset: Option<i64>,
 }
 
-/// `workflow::runs`: a page of a step list's runs, the oldest first.
+/// `workflow::runs`: returns a page of a step list's runs, oldest first.
 #[utoipa::path(get, path = "/api/workflows/runs", operation_id = "agentos_runs", tag = "AgentOS", security(("key" = ["read"])), params(Page),
     responses((status = 200, description = "`{runs, total, limit, offset}`")))]
 pub(crate) async fn runs(

@@ -1,6 +1,7 @@
-//! AnythingLLM: `/api/agent-flows` (docs/formats/flow.md). Answers are `{success, …}`, and `{success: false, error}`.
+//! AnythingLLM's API: `/api/agent-flows` (docs/formats/flow.md). Responses are `{success, …}` or `{success: false,
+//! error}`.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::server::params::At;
 use crate::server::problem::Problem;
 use crate::server::start::{Call, Starting, admit};
 
-/// A problem as clients of AnythingLLM read it.
+/// An error in AnythingLLM's form.
 pub(crate) struct Refused(Problem);
 
 impl From<Problem> for Refused {
@@ -57,22 +58,22 @@ fn invalid(message: &str) -> Refused {
     Problem::new(Code::RequestInvalid, message).into()
 }
 
-/// A flow that is to be kept.
+/// A flow to store.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct Save {
-    /// Its name.
+    /// Name of the flow.
     #[serde(default)]
     name: Option<String>,
-    /// `{description, active, steps}`.
+    /// Definition of the flow: `{description, active, steps}`.
     #[serde(default)]
     #[schema(value_type = Object)]
     config: Value,
-    /// Its id; a new one without it.
+    /// Id of the flow; a new one is generated if unset.
     #[serde(default)]
     uuid: Option<String>,
 }
 
-/// Keeps a flow, also one that is not finished; only blocks of unknown types are refused.
+/// Stores a flow, even if it is incomplete; only unknown block types are rejected.
 #[utoipa::path(post, path = "/api/agent-flows/save", operation_id = "agent_flows_save", tag = "AnythingLLM", security(("key" = ["write"])), request_body = Save,
     responses((status = 200, description = "`{success, flow: {success, uuid}}`"), (status = 400, description = "`{success: false, error}`")))]
 pub(crate) async fn save(State(server): State<Arc<Server>>, caller: Caller, Body(save, _): Body<Save>) -> Told {
@@ -105,7 +106,7 @@ async fn keep(server: &Arc<Server>, caller: &Caller, uuid: &str, config: Map) ->
     Ok(())
 }
 
-/// Every flow, with whether agents are offered it.
+/// Lists flows, and whether each is available to agents.
 #[utoipa::path(get, path = "/api/agent-flows/list", operation_id = "agent_flows_list", tag = "AnythingLLM", security(("key" = ["read"])),
     responses((status = 200, description = "`{success, flows: [{name, uuid, description, active}]}`")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Told {
@@ -129,7 +130,7 @@ fn config_of(content: &Content) -> Map {
     parse_value(content.main()).unwrap_or_default().as_map().cloned().unwrap_or_default()
 }
 
-/// A flow.
+/// Returns a flow.
 #[utoipa::path(get, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_get", tag = "AnythingLLM", security(("key" = ["read"])), params(("uuid" = String, Path)),
     responses((status = 200, description = "`{success, flow: {name, uuid, config}}`"), (status = 404, description = "`{success: false, error}`")))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(uuid): At<String>) -> Told {
@@ -144,9 +145,9 @@ fn shown(uuid: &str, config: Map) -> Json<Value> {
     Json(Value::map([("success", true.into()), ("flow", flow)]))
 }
 
-/// Takes a flow away.
+/// Deletes a flow.
 #[utoipa::path(delete, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_delete", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)),
-    responses((status = 200, description = "`{success}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "It is a file of the folder")))]
+    responses((status = 200, description = "`{success}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
 pub(crate) async fn remove(State(server): State<Arc<Server>>, caller: Caller, At(uuid): At<String>) -> Told {
     let key = changeable(&caller, None, Kind::Workflow, &uuid)?;
     not_in_folder(&server, &uuid).await?;
@@ -155,17 +156,17 @@ pub(crate) async fn remove(State(server): State<Arc<Server>>, caller: Caller, At
     Ok(Json(Value::map([("success", true.into())])))
 }
 
-/// Whether agents are to be offered a flow.
+/// Whether a flow is available to agents.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct Toggle {
-    /// Without it the flow is active.
+    /// Default: true.
     #[serde(default)]
     active: Option<bool>,
 }
 
-/// Switches a flow on or off.
+/// Switches a flow on or off for agents.
 #[utoipa::path(post, path = "/api/agent-flows/{uuid}/toggle", operation_id = "agent_flows_toggle", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)), request_body = Toggle,
-    responses((status = 200, description = "`{success, flow}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "It is a file of the folder")))]
+    responses((status = 200, description = "`{success, flow}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
 pub(crate) async fn toggle(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -183,11 +184,11 @@ pub(crate) async fn toggle(
     Ok(shown(&uuid, config))
 }
 
-/// Runs a flow to its end. The body is its variables, bare or as `variables`.
+/// Runs a flow and waits for its end. The body contains its variables, directly or in the field `variables`.
 #[utoipa::path(post, path = "/api/agent-flows/{uuid}/run", operation_id = "agent_flows_run", tag = "AnythingLLM", security(("key" = ["run"])), request_body = Object,
-    params(("uuid" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
+    params(("uuid" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
     responses((status = 200, description = "`{success, results, variables, directOutput, run_id, status}`"), (status = 404, description = "`{success: false, error}`"),
-        (status = 409, description = "The key was used for another call"), (status = 422, description = "The flow has errors")))]
+        (status = 409, description = "The Idempotency-Key was used for another request"), (status = 422, description = "The flow has errors")))]
 pub(crate) async fn run_flow(
     State(server): State<Arc<Server>>,
     caller: Caller,

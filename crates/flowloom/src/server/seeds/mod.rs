@@ -1,4 +1,4 @@
-//! The routes of the systems that the formats come from, so that their own clients work (docs/api.md).
+//! The routes of the original systems, so that their clients work unchanged (docs/api.md).
 
 pub(crate) mod agentflow;
 pub(crate) mod agentos;
@@ -23,32 +23,33 @@ use super::run::{WAIT, waited};
 use super::start::{Call, Starting};
 use crate::definitions::Content;
 
-/// A run as it stands after it was waited for.
+/// The state of a run after waiting for it.
 pub(super) struct Ended {
     pub(super) id: RunId,
-    /// The text of its definition.
+    /// The text of the run's definition.
     pub(super) definition: String,
     pub(super) plan: Arc<Plan>,
     pub(super) state: RunState,
-    /// What happened, in order.
+    /// The events of the run, in order.
     pub(super) records: Vec<Arc<Record>>,
     pub(super) presented: Presented,
 }
 
 impl Ended {
-    /// `entries` as an answer, whose HTTP status says what became of the run.
+    /// A response with `entries`, whose HTTP status reflects the status of the run.
     pub(super) fn answer(&self, entries: Map) -> Response {
         let status = StatusCode::from_u16(self.state.status.row().http_status).unwrap_or(StatusCode::OK);
         (status, Json(Value::from(entries))).into_response()
     }
 
-    /// What the format's own result is.
+    /// The result in the original system's form.
     pub(super) fn result(&self) -> Map {
         self.presented.result.as_map().cloned().unwrap_or_default()
     }
 }
 
-/// Runs a definition to its end, or as long as a call may wait: clients of these routes know no other way. `request` is what makes a call the same under its Idempotency-Key.
+/// Runs a definition and waits for its end, at most as long as a request may wait; clients of these routes do not poll.
+/// `request` identifies the request under its Idempotency-Key.
 pub(super) async fn run(
     call: &Call<'_>,
     (definition, starting, request): (&Definition, Starting, &str),
@@ -59,7 +60,7 @@ pub(super) async fn run(
     ended(call.server, begun.id).await
 }
 
-/// A run as it stands.
+/// Reads the state of a run.
 pub(super) async fn ended(server: &Server, id: RunId) -> Answer<Ended> {
     let opened = server.app.open_id(id).await?;
     let past = crate::commands::recorded(&server.app, &opened).await?;
@@ -68,7 +69,7 @@ pub(super) async fn ended(server: &Server, id: RunId) -> Answer<Ended> {
     Ok(Ended { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
 }
 
-/// Every definition of one format that `holder` can run, with its text.
+/// All definitions of one format available to a user, with their source.
 pub(super) async fn definitions(
     server: &Arc<Server>,
     holder: String,
@@ -83,7 +84,7 @@ pub(super) async fn definitions(
     Ok(found?)
 }
 
-/// A definition of one format with its text.
+/// A definition of one format with its source. Fails with `NotThere`.
 pub(super) async fn definition(
     server: &Arc<Server>,
     holder: String,
@@ -99,7 +100,7 @@ pub(super) async fn definition(
     found?.ok_or_else(|| Problem::not_there(format.name(), id))
 }
 
-/// `map` with its own id, or a new one.
+/// Returns the id in `map`; inserts a new one if there is none.
 pub(super) fn with_id(map: &mut Map) -> String {
     if let Some(id) = map.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
         return id.to_owned();

@@ -1,6 +1,6 @@
-//! Pipelines from plain language: `/api/clarify`, `/api/create-agent` and its stream (docs/author.md).
+//! Creates pipelines from plain language: `/api/clarify`, `/api/create-agent` and its stream (docs/author.md).
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -34,25 +34,25 @@ use crate::server::seeds::{Ended, run};
 use crate::server::start::{Call, Starting, admit};
 use crate::server::{Server, guard};
 
-/// What a person says.
+/// A message of the clarification.
 #[derive(Deserialize, Serialize, ToSchema)]
 pub(crate) struct Message {
-    /// Their words.
+    /// The user's text.
     message: String,
-    /// What was said before, by the `user` and the `assistant`.
+    /// Earlier messages of `user` and `assistant`.
     #[serde(default)]
     #[schema(value_type = Vec<Object>)]
     history: Vec<Said>,
-    /// Whose run it is; a key that belongs to a user decides that itself.
+    /// User who owns the run; a key that belongs to a user determines it.
     #[serde(default, skip_serializing)]
     user_id: Option<String>,
 }
 
-/// Asks what is unclear in a wish; after three answers it is as clear as it gets.
+/// Asks a question if a goal is unclear; after three answers the goal is accepted as it is.
 #[utoipa::path(post, path = "/api/clarify", operation_id = "agentflow_clarify", tag = "AgentFlow", security(("key" = ["run"])), request_body = Message,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
     responses((status = 200, description = "`{ready, refined_intent, question}`"), (status = 400, body = Document), (status = 404, body = Document),
-        (status = 409, body = Document), (status = 422, description = "No answer could be had", body = Document)))]
+        (status = 409, body = Document), (status = 422, description = "The model returned no usable answer", body = Document)))]
 pub(crate) async fn clarify(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -71,14 +71,14 @@ pub(crate) async fn clarify(
     }
 }
 
-/// A wish that is clear.
+/// A goal in plain language.
 #[derive(Clone, Deserialize, ToSchema, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Wish {
-    /// What is wanted, in words that need no conversation.
+    /// The goal, complete without the earlier conversation.
     pub(super) intent: String,
-    /// Whose pipeline it will be; a key that belongs to a user decides that itself.
+    /// User who owns the pipeline; a key that belongs to a user determines it.
     #[serde(default)]
     pub(super) user_id: Option<String>,
 }
@@ -86,16 +86,16 @@ pub(crate) struct Wish {
 impl Wish {
     pub(super) fn check(&self) -> Answer<()> {
         match self.intent.trim().is_empty() {
-            true => Err(Problem::new(Code::RequestInvalid, "the intent says nothing")),
+            true => Err(Problem::new(Code::RequestInvalid, "the intent is empty")),
             false => Ok(()),
         }
     }
 }
 
-/// Makes a pipeline of a wish, tries it and keeps it.
+/// Creates a pipeline for a goal, tests it and stores it.
 #[utoipa::path(post, path = "/api/create-agent", operation_id = "agentflow_create_agent", tag = "AgentFlow", security(("key" = ["write"])), request_body = Wish,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
-    responses((status = 200, description = "`{pipeline_json, status, log, missing_blocks, usage, run_id}`"), (status = 202, description = "It takes longer than a call may wait"),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
+    responses((status = 200, description = "`{pipeline_json, status, log, missing_blocks, usage, run_id}`"), (status = 202, description = "The run takes longer than a request may wait"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn create_agent(
     State(server): State<Arc<Server>>,
@@ -110,11 +110,11 @@ pub(crate) async fn create_agent(
     Ok(ended.answer(authored(&ended)))
 }
 
-/// The same, with each stage as an event. After a lost connection `Last-Event-ID` goes on where it was lost; where there is
-/// no more the answer is 204, so that a browser's `EventSource` does not begin again.
+/// Like `/api/create-agent`, with an event per stage. After a lost connection, `Last-Event-ID` continues the stream; if
+/// no events are left, the response is 204, so that a browser's `EventSource` does not start another run.
 #[utoipa::path(post, path = "/api/create-agent/stream", operation_id = "agentflow_create_agent_stream", tag = "AgentFlow", security(("key" = ["write"])), request_body = Wish,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run"), ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has")),
-    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 204, description = "All was told"),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn create_agent_stream(
     State(server): State<Arc<Server>>,
@@ -125,10 +125,10 @@ pub(crate) async fn create_agent_stream(
     stream(&server, &caller, &headers, (wish, &text)).await
 }
 
-/// The same for a browser's `EventSource`, which can only GET. Not for pages of other sites.
+/// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
 #[utoipa::path(get, path = "/api/create-agent/stream", operation_id = "agentflow_follow_create_agent", tag = "AgentFlow", security(("key" = ["write"])),
-    params(Wish, ("Idempotency-Key" = Option<String>, Header, description = "The same key and wish start one run"), ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has")),
-    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 204, description = "All was told"),
+    params(Wish, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and goal start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn follow_create_agent(
     State(server): State<Arc<Server>>,
@@ -159,14 +159,14 @@ async fn stream(
     Ok(events::heard_from(server.clone(), id, (0, Box::new(Stages::after(0))), heard))
 }
 
-/// Starts to make a pipeline, or finds the run that the same call has started.
+/// Starts an authoring run, or finds the run that the same request has started.
 pub(super) async fn begin(call: &Call<'_>, wish: &Wish, request: &str) -> Answer<Begun> {
     let definition = built_in(call, BuiltIn::Thinker).await?;
     let starting = Starting { is_heard: true, ..starting(call.server, job(call, wish).await?) };
     call.once(request, async |id| call.begin(&definition, starting, id).await).await
 }
 
-/// What an earlier stream of this run has not told.
+/// Streams the events of an authoring run after the last one that the client has.
 async fn go_on(server: &Arc<Server>, run: RunId, after: u64) -> Answer<Response> {
     let opened = server.app.open_id(run).await?;
     if opened.state().status.is_final() {
@@ -180,10 +180,10 @@ async fn go_on(server: &Arc<Server>, run: RunId, after: u64) -> Answer<Response>
     Ok(events::heard_from(server.clone(), run, (0, Box::new(Stages::after(after))), heard))
 }
 
-/// Tells the stages as AgentFlow does.
+/// Encodes the stages of an authoring run in AgentFlow's form.
 pub(super) struct Stages {
     telling: Telling,
-    /// The last event that the client has.
+    /// Sequence number of the last event that the client has.
     after: u64,
 }
 
@@ -192,9 +192,9 @@ impl Stages {
         Stages { telling: Telling::default(), after }
     }
 
-    /// What an event means to a client that does not have it.
+    /// Converts an event that the client does not have yet.
     pub(super) fn hear(&mut self, record: &Record) -> Option<Happened> {
-        // What the client has is read, too: it counts in what the rest says.
+        // Earlier events are read, too, because later ones depend on them.
         self.telling.hear(record).filter(|_| record.seq > self.after)
     }
 }
@@ -206,14 +206,14 @@ impl Teller for Stages {
     }
 }
 
-/// Has a wish made into a pipeline, to the end.
+/// Runs the authoring pipeline to its end.
 pub(super) async fn thought(call: &Call<'_>, wish: &Wish, request: &str) -> Answer<Ended> {
     let definition = built_in(call, BuiltIn::Thinker).await?;
     let inputs = job(call, wish).await?;
     run(call, (&definition, starting(call.server, inputs), request)).await
 }
 
-/// What AgentFlow answers when a wish was made into a pipeline, or could not be.
+/// AgentFlow's response to a finished authoring run, successful or not.
 pub(super) fn authored(ended: &Ended) -> Map {
     let mut telling = Telling::default();
     let told: Vec<_> = ended.records.iter().filter_map(|record| telling.hear(record)).collect();
@@ -235,7 +235,7 @@ pub(super) fn authored(ended: &Ended) -> Map {
     answer
 }
 
-/// One of the workflows that every installation has, for who calls.
+/// Compiles a built-in workflow for the caller.
 async fn built_in(call: &Call<'_>, which: BuiltIn) -> Answer<Definition> {
     let (server, owner) = (call.server.clone(), call.owner.clone());
     let found = crate::server::blocking(move || server.catalog.passing(&owner, which.id(), which.content()));
@@ -244,7 +244,8 @@ async fn built_in(call: &Call<'_>, which: BuiltIn) -> Answer<Definition> {
 
 async fn job(call: &Call<'_>, wish: &Wish) -> Answer<Value> {
     let shared = call.server.clone();
-    // What lies in the folder goes before what is kept: a pipeline that is kept under such an id could not be run.
+    // Files of the folder take precedence over stored definitions, so a pipeline stored under the id of a file could
+    // not be run.
     let taken = crate::server::blocking(move || shared.catalog.ids_in_folder()).await?;
     let how = How { keep: true, taken, ..How::of(&call.server.app.config) };
     Ok(value_of(&Job::new(&wish.intent, &call.owner, how))?)

@@ -1,6 +1,6 @@
-//! `/api/automate` and its stream: a wish becomes a pipeline, which runs at once.
+//! `/api/automate` and its stream: creates a pipeline and runs it at once.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::server::seeds::{Ended, definition, ended, run};
 use crate::server::start::{Call, Starting, admit};
 use crate::server::{Server, guard};
 
-/// Makes a pipeline of a wish, tries it, keeps it and runs it: two runs, one after the other.
+/// Creates a pipeline for a goal, tests it, stores it and runs it: two runs, one after the other.
 #[utoipa::path(post, path = "/api/automate", operation_id = "agentflow_automate", tag = "AgentFlow", security(("key" = ["write"])), request_body = Wish,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start both runs once")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start both runs only once")),
     responses((status = 200, description = "`{status, pipeline, results, log, run_id, thinker_run_id, usage}`, or why there is no pipeline: `{status, reason, missing_blocks, log}`"),
-        (status = 202, description = "It takes longer than a call may wait"), (status = 400, body = Document), (status = 404, body = Document),
+        (status = 202, description = "The run takes longer than a request may wait"), (status = 400, body = Document), (status = 404, body = Document),
         (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn automate(
     State(server): State<Arc<Server>>,
@@ -58,11 +58,11 @@ pub(crate) async fn automate(
     Ok(ended.answer(told(&made, &ended)))
 }
 
-/// The same, with each stage and each node as an event. After a lost connection `Last-Event-ID` goes on where it was
-/// lost; where there is no more the answer is 204.
+/// Like `/api/automate`, with an event per stage and node. After a lost connection, `Last-Event-ID` continues the
+/// stream; if no events are left, the response is 204.
 #[utoipa::path(post, path = "/api/automate/stream", operation_id = "agentflow_automate_stream", tag = "AgentFlow", security(("key" = ["write"])), request_body = Wish,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start both runs once"), ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has")),
-    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 204, description = "All was told"),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start both runs only once"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn automate_stream(
     State(server): State<Arc<Server>>,
@@ -73,10 +73,10 @@ pub(crate) async fn automate_stream(
     stream(&server, &caller, &headers, (wish, &text)).await
 }
 
-/// The same for a browser's `EventSource`, which can only GET. Not for pages of other sites.
+/// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
 #[utoipa::path(get, path = "/api/automate/stream", operation_id = "agentflow_follow_automate", tag = "AgentFlow", security(("key" = ["write"])),
-    params(Wish, ("Idempotency-Key" = Option<String>, Header, description = "The same key and wish start both runs once"), ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has")),
-    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 204, description = "All was told"),
+    params(Wish, ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and goal start both runs only once"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn follow_automate(
     State(server): State<Arc<Server>>,
@@ -118,17 +118,17 @@ async fn stream(
     Ok(events::sent(after == 0, stages.chain(doing)))
 }
 
-/// What happens after the stages: the pipeline runs, if there is one.
+/// Streams the run of the new pipeline, if there is one.
 async fn done(server: &Arc<Server>, thinker: RunId) -> BoxStream<'static, Sse> {
     match begun(server, thinker).await {
         Ok(Some((begun, plan))) => doer::told(server, begun, (&plan, 0), told_alone).boxed(),
-        // The stages have said why.
+        // The stages have reported the reason.
         Ok(None) => stream::empty().boxed(),
         Err(problem) => stream::once(async move { doer::refused(&problem) }).boxed(),
     }
 }
 
-/// Starts the run of the pipeline that a thinker's run has made, for whom it was made; once, however often that is followed.
+/// Starts the run of the pipeline that an authoring run created, for the same user. Repeated calls return the same run.
 async fn begun(server: &Arc<Server>, thinker: RunId) -> Answer<Option<(Begun, Arc<Plan>)>> {
     let ended = ended(server, thinker).await?;
     let made = authored(&ended);
@@ -140,18 +140,18 @@ async fn begun(server: &Arc<Server>, thinker: RunId) -> Answer<Option<(Begun, Ar
     doer::start(&call, &definition, "").await.map(Some)
 }
 
-/// The id of the pipeline that was made, if one was.
+/// The id of the created pipeline, if there is one.
 fn pipeline_of(made: &Map) -> Option<String> {
     made.get("pipeline_json")?.get("id")?.as_str().map(str::to_owned)
 }
 
-/// The run of a pipeline belongs to the run that made it: what asks for it again gets the same.
+/// Derives the idempotency key of the pipeline's run from the authoring run, so that every follower gets the same run.
 fn once_for(thinker: RunId) -> HeaderMap {
     let key = HeaderValue::try_from(format!("automate/{thinker}"));
     HeaderMap::from_iter(key.ok().map(|key| (axum::http::HeaderName::from_static("idempotency-key"), key)))
 }
 
-/// The run's result, with what the thinker did before it.
+/// The response of the pipeline's run, with the log of the authoring run.
 fn told(made: &Map, ended: &Ended) -> Map {
     let mut told = told_alone(ended);
     let log = |map: &Map| map.get("log").and_then(Value::as_list).unwrap_or_default().to_vec();
@@ -167,7 +167,7 @@ fn told(made: &Map, ended: &Ended) -> Map {
     told
 }
 
-/// The run's result.
+/// The response of the pipeline's run alone.
 fn told_alone(ended: &Ended) -> Map {
     let mut told = ended.result();
     told.insert("status".into(), ended.state.status.row().steps.into());
@@ -175,7 +175,7 @@ fn told_alone(ended: &Ended) -> Map {
     told
 }
 
-/// Tells the stages; that there is a pipeline is not the last word here.
+/// Encodes stages; the event `complete` of the authoring run becomes `pipeline`, since the stream continues.
 struct Thinking(Stages);
 
 impl Teller for Thinking {

@@ -1,6 +1,6 @@
-//! `/api/blocks`: the blocks that pipelines are made of.
+//! `/api/blocks`: the block registry.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::server::keys::{Caller, Scope};
 use crate::server::params::At;
 use crate::server::problem::{Answer, Document, Problem};
 
-/// Blocks that a search gives at most.
+/// Maximum number of blocks that a search returns.
 const FOUND: usize = 10;
 
 async fn one(server: &Arc<Server>, caller: &Caller, id: &str) -> Answer<Value> {
@@ -36,7 +36,7 @@ async fn find(server: &Arc<Server>, holder: String, id: &str) -> Answer<Value> {
     found.ok_or_else(|| Problem::new(Code::NotThere, format!("Block not found: {id}")))
 }
 
-/// Every block.
+/// Lists all blocks.
 #[utoipa::path(get, path = "/api/blocks", operation_id = "agentflow_list_blocks", tag = "AgentFlow", security(("key" = ["read"])), responses((status = 200, description = "A list of blocks")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Vec<Value>>> {
     caller.may(Scope::Read)?;
@@ -44,14 +44,14 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
     Ok(Json(crate::server::blocking(move || server.app.blocks.list(&holder)).await??))
 }
 
-/// One block.
+/// Returns a block.
 #[utoipa::path(get, path = "/api/blocks/{id}", operation_id = "agentflow_get_block", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The block"), (status = 404, body = Document)))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     Ok(Json(one(&server, &caller, &id).await?))
 }
 
-/// What a block does: its Python, or its prompt.
+/// Returns the source of a block: its Python code or its prompt.
 #[utoipa::path(get, path = "/api/blocks/{id}/source", operation_id = "agentflow_block_source", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "`{source, type}`"), (status = 404, body = Document)))]
 pub(crate) async fn source(
@@ -68,7 +68,7 @@ pub(crate) async fn source(
     }
 }
 
-/// Puts a block in the place of the one with its id.
+/// Creates or replaces a block.
 #[utoipa::path(post, path = "/api/blocks", operation_id = "agentflow_put_block", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{status, block_id}`"), (status = 400, body = Document)))]
 pub(crate) async fn put(
@@ -78,16 +78,16 @@ pub(crate) async fn put(
 ) -> Answer<Json<serde_json::Value>> {
     let Some(id) = block.get("id").and_then(Value::as_str).map(str::to_owned) else {
         caller.may(Scope::Write)?;
-        return Err(Problem::new(Code::RequestInvalid, "a block has an id"));
+        return Err(Problem::new(Code::RequestInvalid, "a block must have an id"));
     };
     parts::keep(&server, changeable(&caller, None, Kind::Block, &id)?, &block).await?;
     Ok(Json(json!({"status": "created", "block_id": id})))
 }
 
-/// Changes a block that is there, or puts one of its own in the place of a built-in one.
+/// Updates an existing block; updating a built-in block creates a block of the user that replaces it.
 #[utoipa::path(put, path = "/api/blocks/{id}", operation_id = "agentflow_update_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)), request_body = Object,
     responses((status = 200, description = "The block"), (status = 400, body = Document), (status = 404, body = Document),
-        (status = 422, description = "Everything that is wrong with it", body = Document)))]
+        (status = 422, description = "All problems of the block", body = Document)))]
 pub(crate) async fn update(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -101,9 +101,9 @@ pub(crate) async fn update(
     Ok(Json(find(&server, holder, &id).await?))
 }
 
-/// Takes a block away; refused while a pipeline needs it.
+/// Deletes a block. Fails while a pipeline uses it.
 #[utoipa::path(delete, path = "/api/blocks/{id}", operation_id = "agentflow_delete_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
-    responses((status = 204, description = "It is gone"), (status = 404, body = Document), (status = 409, body = Document)))]
+    responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -113,14 +113,14 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What is looked for.
+/// A search of blocks.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct Search {
-    /// Words.
+    /// Description in a few words.
     query: String,
 }
 
-/// The blocks that come nearest to words by what they mean, ten at most, the nearest first.
+/// Returns up to ten blocks that match a description, best first.
 #[utoipa::path(post, path = "/api/blocks/search", operation_id = "agentflow_search_blocks", tag = "AgentFlow", security(("key" = ["read"])), request_body = Search,
     responses((status = 200, description = "A list of blocks")))]
 pub(crate) async fn search(

@@ -1,7 +1,6 @@
-//! Runs of pipelines as streams: what happens to each node as it happens, and at the end what the call without a stream
-//! answers.
+//! Streams runs of pipelines: an event per change of a node, and at the end the response of the route without a stream.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -34,14 +33,14 @@ use crate::server::seeds::{Ended, definition, ended};
 use crate::server::start::{Call, Starting, admit};
 use crate::server::{Server, guard};
 
-/// What the call without a stream answers.
+/// Builds the response of the route without a stream.
 pub(super) type Whole = fn(&Ended) -> Map;
 
-/// Runs a pipeline; what happens to its nodes is told as it happens. After a lost connection `Last-Event-ID` goes on
-/// where it was lost; where there is no more the answer is 204.
+/// Runs a pipeline and streams the events of its nodes. After a lost connection, `Last-Event-ID` continues the stream;
+/// if no events are left, the response is 204.
 #[utoipa::path(post, path = "/api/pipeline/run/stream", operation_id = "agentflow_run_stream", tag = "AgentFlow", security(("key" = ["run"])), request_body = RunOnce,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run"), ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has")),
-    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 204, description = "All was told"),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = Document), (status = 409, body = Document), (status = 422, description = "The pipeline has errors", body = Document)))]
 pub(crate) async fn run_once(
     State(server): State<Arc<Server>>,
@@ -57,10 +56,10 @@ pub(crate) async fn run_once(
     begin(&call, &definition, &text, told_once).await
 }
 
-/// Runs a kept pipeline; what happens to its nodes is told as it happens.
+/// Runs a stored pipeline and streams the events of its nodes.
 #[utoipa::path(post, path = "/api/pipelines/{id}/run/stream", operation_id = "agentflow_run_kept_stream", tag = "AgentFlow", security(("key" = ["run"])),
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "The same key starts one run"), ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has")),
-    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 204, description = "All was told"),
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn run_kept(
     State(server): State<Arc<Server>>,
@@ -71,10 +70,10 @@ pub(crate) async fn run_kept(
     kept(&server, &caller, &id, &headers).await
 }
 
-/// The same for a browser's `EventSource`, which can only GET. Not for pages of other sites.
+/// Like the POST route, for a browser's `EventSource`, which can only send GET. Rejects pages of other sites.
 #[utoipa::path(get, path = "/api/pipelines/{id}/run/stream", operation_id = "agentflow_follow_kept", tag = "AgentFlow", security(("key" = ["run"])),
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "The same key starts one run"), ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has")),
-    responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 204, description = "All was told"),
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run"), ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that the client has")),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn follow_kept(
     State(server): State<Arc<Server>>,
@@ -95,26 +94,26 @@ async fn kept(server: &Arc<Server>, caller: &Caller, id: &str, headers: &HeaderM
     begin(&call, &definition, "", told_kept).await
 }
 
-/// Starts a run and tells it from its beginning.
+/// Starts a run and streams its events from the beginning.
 async fn begin(call: &Call<'_>, definition: &Definition, request: &str, whole: Whole) -> Answer<Response> {
     let (begun, plan) = start(call, definition, request).await?;
     Ok(events::sent(true, told(call.server, begun, (&plan, 0), whole)))
 }
 
-/// Starts a run, or finds the one that the same call has started.
+/// Starts a run, or finds the run that the same request has started.
 pub(super) async fn start(call: &Call<'_>, definition: &Definition, request: &str) -> Answer<(Begun, Arc<Plan>)> {
     let starting = Starting { is_heard: true, ..Starting::with(Map::new().into()) };
     let request = format!("{}\n{request}", definition.id);
     let begun = call.once(&request, async |id| call.begin(definition, starting, id).await).await?;
     let plan = match (&begun.heard, &definition.prepared) {
         (Some(_), Some(prepared)) => prepared.plan.clone(),
-        // It may have been another definition of this id then.
+        // The definition under this id may have changed since.
         _ => call.server.app.open_id(begun.id).await?.plan,
     };
     Ok((begun, plan))
 }
 
-/// What an earlier stream of this run has not told.
+/// Streams the events of a run after the last one that the client has.
 pub(super) async fn go_on(
     server: &Arc<Server>,
     caller: &Caller,
@@ -132,7 +131,7 @@ pub(super) async fn go_on(
     Ok(events::sent(after == 0, told(server, begun, (&opened.plan, after), whole)))
 }
 
-/// What happens to the nodes of a run after an event, and its result.
+/// The events of a run's nodes after a given event, followed by its response.
 pub(super) fn told(
     server: &Arc<Server>,
     begun: Begun,
@@ -147,7 +146,7 @@ pub(super) fn told(
     nodes.chain(stream::once(async move { last(&server, id, whole).await }))
 }
 
-/// The last event: what the call without a stream answers, or why that cannot be said.
+/// The final event: the response of the route without a stream, or an error.
 async fn last(server: &Server, run: RunId, whole: Whole) -> Sse {
     match ended(server, run).await {
         Ok(ended) => {
@@ -158,22 +157,22 @@ async fn last(server: &Server, run: RunId, whole: Whole) -> Sse {
     }
 }
 
-/// Why there is nothing to tell.
+/// An error event.
 pub(super) fn refused(problem: &Problem) -> Sse {
     let why = [("code", problem.code().to_string().into()), ("error", Value::from(problem.detail()))];
     said(Sse::default(), &Happened::new("error", SystemClock.now_ms(), fields(why)))
 }
 
-/// Tells the nodes of a run.
+/// Encodes the events of a run's nodes.
 struct Nodes {
     doing: Doing,
-    /// The last event that the client has.
+    /// Sequence number of the last event that the client has.
     after: u64,
 }
 
 impl Teller for Nodes {
     fn event(&mut self, record: &Record) -> Vec<Sse> {
-        // What the client has is read, too: what comes may depend on it.
+        // Earlier events are read, too, because later ones depend on them.
         let told = self.doing.hear(record).filter(|_| record.seq > self.after);
         told.map(|told| sse(&told, (record.run, record.seq))).into_iter().collect()
     }

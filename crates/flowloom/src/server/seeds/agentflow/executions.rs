@@ -1,6 +1,6 @@
-//! `/api/executions`: what became of runs of pipelines.
+//! `/api/executions`: runs of pipelines in AgentFlow's form.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ use crate::server::problem::{Answer, Document, Problem};
 use crate::server::run::owned;
 use crate::server::seeds::{Ended, ended};
 
-/// A run as AgentFlow keeps it.
+/// A run in AgentFlow's form.
 pub(super) fn execution(ended: &Ended) -> Map {
     let state = &ended.state;
     let used = used(&ended.plan, state);
@@ -66,7 +66,7 @@ pub(super) fn execution(ended: &Ended) -> Map {
     entries.into_iter().map(|(key, value)| (key.into(), value)).collect()
 }
 
-/// What the nodes that asked a model used, by their ids.
+/// The usage of the nodes that called a model, by node id.
 fn used(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
     let nodes = nodes(plan);
     let mut used: HashMap<String, Usage> = HashMap::new();
@@ -101,7 +101,7 @@ async fn one(server: &Server, caller: &Caller, id: &str) -> Answer<Json<Value>> 
     }
 }
 
-/// The runs of pipelines, the newest first.
+/// Lists runs of pipelines, newest first.
 #[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "A list of executions")))]
 pub(crate) async fn list(
@@ -112,14 +112,14 @@ pub(crate) async fn list(
     all(server, caller, limit.count()).await
 }
 
-/// One run of a pipeline.
+/// Returns a run of a pipeline.
 #[utoipa::path(get, path = "/api/executions/{id}", operation_id = "agentflow_execution", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     one(&server, &caller, &id).await
 }
 
-/// The same as `/api/executions`.
+/// Same as `/api/executions`.
 #[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "A list of executions")))]
 pub(crate) async fn list_native(
@@ -130,7 +130,7 @@ pub(crate) async fn list_native(
     all(server, caller, limit.count()).await
 }
 
-/// The same as `/api/executions/{id}`.
+/// Same as `/api/executions/{id}`.
 #[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", tag = "executions", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
 pub(crate) async fn get_native(

@@ -1,6 +1,6 @@
-//! `/api/memory/{user_id}` and `/api/v1/memory/{user}`: what runs remember of a user.
+//! `/api/memory/{user_id}` and `/api/v1/memory/{user}`: the memory of a user.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::server::keys::{Caller, Scope};
 use crate::server::params::At;
 use crate::server::problem::{Answer, Document, Problem};
 
-/// Bytes of a key at most.
+/// Maximum length of a key, in bytes.
 const KEY: usize = 1024;
 
-/// The user, if the caller may see them. Names with control characters are the program's own.
+/// Returns the user if the caller may access them. Names with control characters are reserved for internal use.
 fn user(caller: &Caller, named: String) -> Answer<String> {
     match named.chars().any(char::is_control) {
         true => Err(Problem::not_there("user", &named.escape_default().to_string())),
@@ -36,7 +36,7 @@ async fn all(server: &Server, caller: &Caller, named: String) -> Answer<Json<Val
     Ok(Json(kept.into()))
 }
 
-/// A user's memory, by key.
+/// Returns a user's memory as an object.
 #[utoipa::path(get, path = "/api/memory/{user_id}", operation_id = "agentflow_memory", tag = "AgentFlow", security(("key" = ["read"])), params(("user_id" = String, Path)),
     responses((status = 200, description = "An object"), (status = 404, body = Document)))]
 pub(crate) async fn get(
@@ -47,7 +47,7 @@ pub(crate) async fn get(
     all(&server, &caller, user_id).await
 }
 
-/// A user's memory, by key.
+/// Returns a user's memory as an object.
 #[utoipa::path(get, path = "/api/v1/memory/{user}", operation_id = "get_memory", tag = "memory", security(("key" = ["read"])), params(("user" = String, Path)),
     responses((status = 200, description = "An object"), (status = 404, body = Document)))]
 pub(crate) async fn get_native(
@@ -58,9 +58,9 @@ pub(crate) async fn get_native(
     all(&server, &caller, user).await
 }
 
-/// Puts an object in the place of a user's memory: keys that it does not have are forgotten.
+/// Replaces a user's memory by an object. Keys that are missing from it are deleted.
 #[utoipa::path(put, path = "/api/memory/{user_id}", operation_id = "agentflow_replace_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path)),
-    request_body = Object, responses((status = 204, description = "It is kept"), (status = 400, body = Document), (status = 404, body = Document)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
 pub(crate) async fn replace(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -70,9 +70,9 @@ pub(crate) async fn replace(
     whole(&server, &caller, user_id, &memory).await
 }
 
-/// The same as `PUT /api/memory/{user_id}`.
+/// Same as `PUT /api/memory/{user_id}`.
 #[utoipa::path(put, path = "/api/v1/memory/{user}", operation_id = "replace_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path)),
-    request_body = Object, responses((status = 204, description = "It is kept"), (status = 400, body = Document), (status = 404, body = Document)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
 pub(crate) async fn replace_native(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -82,9 +82,9 @@ pub(crate) async fn replace_native(
     whole(&server, &caller, user, &memory).await
 }
 
-/// The same as `PUT /api/v1/memory/{user}/{key}`.
+/// Same as `PUT /api/v1/memory/{user}/{key}`.
 #[utoipa::path(put, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_put_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "It is kept"), (status = 400, body = Document), (status = 404, body = Document)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
 pub(crate) async fn put_one(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -94,9 +94,9 @@ pub(crate) async fn put_one(
     keep(&server, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
-/// The same as `DELETE /api/v1/memory/{user}/{key}`.
+/// Same as `DELETE /api/v1/memory/{user}/{key}`.
 #[utoipa::path(delete, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_delete_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
-    responses((status = 204, description = "It is forgotten"), (status = 404, body = Document)))]
+    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
 pub(crate) async fn remove_one(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -105,9 +105,9 @@ pub(crate) async fn remove_one(
     forget(&server, &caller, named, key).await
 }
 
-/// Keeps a value, any JSON, under a key.
+/// Stores a value, any JSON, under a key.
 #[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
-    request_body = Object, responses((status = 204, description = "It is kept"), (status = 400, body = Document), (status = 404, body = Document)))]
+    request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
 pub(crate) async fn put(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -117,9 +117,9 @@ pub(crate) async fn put(
     keep(&server, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
-/// Forgets a key.
+/// Deletes a key.
 #[utoipa::path(delete, path = "/api/v1/memory/{user}/{key}", operation_id = "delete_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
-    responses((status = 204, description = "It is forgotten"), (status = 404, body = Document)))]
+    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -141,7 +141,7 @@ async fn whole(server: &Server, caller: &Caller, named: String, memory: &Value) 
     caller.may(Scope::Write)?;
     let holder = user(caller, named.clone())?;
     let Some(map) = memory.as_map() else {
-        return Err(Problem::new(Code::RequestInvalid, format!("a memory is an object, not {}", memory.kind())));
+        return Err(Problem::new(Code::RequestInvalid, format!("a memory must be an object, not {}", memory.kind())));
     };
     let before = server.app.store.memories(&holder).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
@@ -151,11 +151,11 @@ async fn whole(server: &Server, caller: &Caller, named: String, memory: &Value) 
     keep(server, caller, named, writes).await
 }
 
-/// Writes keys, all or none; what else the memory has stays as it is.
+/// Writes keys, all or none; other keys remain unchanged.
 async fn keep(server: &Server, caller: &Caller, named: String, writes: Vec<MemoryWrite>) -> Answer<StatusCode> {
     caller.may(Scope::Write)?;
     if writes.iter().any(|write| write.key.len() > KEY) {
-        return Err(Problem::new(Code::RequestInvalid, format!("a key has at most {KEY} bytes")));
+        return Err(Problem::new(Code::RequestInvalid, format!("a key may have at most {KEY} bytes")));
     }
     server.app.store.remember(user(caller, named)?, writes).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,4 +1,4 @@
-//! AgentFlow: blocks, pipelines, their executions, notifications and memory (docs/formats/pipeline.md).
+//! AgentFlow's API: blocks, pipelines, their executions, notifications and memory (docs/formats/pipeline.md).
 
 pub(crate) mod author;
 pub(crate) mod automate;
@@ -17,16 +17,16 @@ use utoipa::IntoParams;
 
 use crate::happened::Happened;
 
-/// Entries of a list that does not say how many, and at most.
+/// Default and maximum number of entries of a list.
 const USUAL: u32 = 50;
 const MOST: u32 = 500;
 
-/// How many entries a list has.
+/// Query parameter of lists.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Limit {
-    /// Entries at most: 1 to 500, 50 if it is not said.
+    /// Maximum number of entries (1 to 500; default 50).
     #[serde(default)]
     limit: Option<u32>,
 }
@@ -37,22 +37,22 @@ impl Limit {
     }
 }
 
-/// A time as AgentFlow writes it.
+/// Formats a time in AgentFlow's form (RFC 3339).
 fn time(ms: u64) -> String {
     jiff::Timestamp::from_millisecond(ms as i64).map(|time| time.to_string()).unwrap_or_default()
 }
 
-/// An event as a stream has it, with the id from which the stream can be gone on with: the run and the place in its record.
+/// Encodes an event with an id from which the stream can be continued: the run and the sequence number.
 fn sse(happened: &Happened, (run, seq): (RunId, u64)) -> Sse {
     said(Sse::default().id(format!("{run}:{seq}")), happened)
 }
 
-/// An event that adds its name and data to what is there.
+/// Adds an event's name and data to an SSE event.
 fn said(sse: Sse, happened: &Happened) -> Sse {
     sse.event(&happened.name).data(flowloom_core::json::write(&happened.data))
 }
 
-/// The run and event that a client has last.
+/// Parses `Last-Event-ID`: the run and the sequence number of the last event that the client has.
 fn last_of(headers: &HeaderMap) -> Option<(RunId, u64)> {
     let (run, seq) = headers.get("last-event-id")?.to_str().ok()?.split_once(':')?;
     Some((RunId::parse(run)?, seq.parse().ok()?))

@@ -1,6 +1,6 @@
-//! `/api/notifications`: what runs told their users.
+//! `/api/notifications`: notifications from runs to their users.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ async fn mark(server: &Server, caller: &Caller, id: i64) -> Answer<Json<Value>> 
     Ok(Json(json!({"status": "read", "id": id})))
 }
 
-/// The newest notifications first.
+/// Lists notifications, newest first.
 #[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
 pub(crate) async fn list(
@@ -51,12 +51,12 @@ pub(crate) async fn list(
 
 /// Marks a notification as read.
 #[utoipa::path(post, path = "/api/notifications/{id}/read", operation_id = "agentflow_read_notification", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = i64, Path)),
-    responses((status = 200, description = "It is"), (status = 404, body = Document)))]
+    responses((status = 200, description = "The notification was marked"), (status = 404, body = Document)))]
 pub(crate) async fn read(State(server): State<Arc<Server>>, caller: Caller, At(id): At<i64>) -> Answer<Json<Value>> {
     mark(&server, &caller, id).await
 }
 
-/// The same as `/api/notifications`.
+/// Same as `/api/notifications`.
 #[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
 pub(crate) async fn list_native(
@@ -67,9 +67,9 @@ pub(crate) async fn list_native(
     all(server, caller, limit.count()).await
 }
 
-/// The same as `/api/notifications/{id}/read`.
+/// Same as `/api/notifications/{id}/read`.
 #[utoipa::path(post, path = "/api/v1/notifications/{id}/read", operation_id = "read_notification", tag = "notifications", security(("key" = ["write"])), params(("id" = i64, Path)),
-    responses((status = 200, description = "It is"), (status = 404, body = Document)))]
+    responses((status = 200, description = "The notification was marked"), (status = 404, body = Document)))]
 pub(crate) async fn read_native(
     State(server): State<Arc<Server>>,
     caller: Caller,

@@ -1,6 +1,6 @@
-//! `/api/pipelines` and `/api/pipeline/run`: pipelines kept, listed and run.
+//! `/api/pipelines` and `/api/pipeline/run`: stores, lists and runs pipelines.
 
-// The macros that describe routes write out more of a path than is needed.
+// The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
 
 use std::sync::Arc;
@@ -32,19 +32,19 @@ use crate::server::seeds::{Ended, definition, definitions, run, with_id};
 use crate::server::start::{Call, Starting, admit};
 use crate::workflows::KEEPING;
 
-/// The pipeline in a text: the object itself, or its `pipeline`.
+/// The pipeline in a JSON value: its field `pipeline`, or the value itself.
 pub(super) fn inner(written: &Value) -> Map {
     let inner = ["pipeline", "pipeline_json"].iter().find_map(|key| written.get(key)).unwrap_or(written);
     inner.as_map().cloned().unwrap_or_default()
 }
 
-/// Every pipeline, the newest first.
+/// Lists pipelines, newest first.
 #[utoipa::path(get, path = "/api/pipelines", operation_id = "agentflow_list_pipelines", tag = "AgentFlow", security(("key" = ["read"])),
     responses((status = 200, description = "`[{id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let mut found = definitions(&server, caller.acts_for(None)?, Format::Pipeline).await?;
-    // Files of the folder have no time of their own and come last.
+    // Files of the folder have no creation time and come last.
     found.sort_by_key(|(definition, _)| std::cmp::Reverse(definition.row().map(|row| row.created_at)));
     let user = caller.user.clone();
     let items = crate::server::blocking(move || {
@@ -81,7 +81,7 @@ fn item(
     ]))
 }
 
-/// One pipeline, as it was kept.
+/// Returns a pipeline as it was stored.
 #[utoipa::path(get, path = "/api/pipelines/{id}", operation_id = "agentflow_get_pipeline", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The pipeline"), (status = 404, body = Document)))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
@@ -92,8 +92,8 @@ pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id
     Ok(Json(pipeline.into()))
 }
 
-/// Keeps a pipeline, given bare or as `pipeline`. One with errors is kept and cannot be run: `problems` says what is
-/// wrong with it.
+/// Stores a pipeline, given directly or in the field `pipeline`. A pipeline with errors is stored, too, but cannot be
+/// run; `problems` lists the errors.
 #[utoipa::path(post, path = "/api/pipelines", operation_id = "agentflow_put_pipeline", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{id, status, problems}`"), (status = 400, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn create(
@@ -104,7 +104,7 @@ pub(crate) async fn create(
     let mut pipeline = inner(&written);
     if pipeline.is_empty() {
         caller.may(Scope::Write)?;
-        return Err(Problem::new(Code::RequestInvalid, "a pipeline is an object with nodes and edges"));
+        return Err(Problem::new(Code::RequestInvalid, "a pipeline must be an object with nodes and edges"));
     }
     let id = with_id(&mut pipeline);
     let key = changeable(&caller, None, Kind::Workflow, &id)?;
@@ -112,7 +112,7 @@ pub(crate) async fn create(
     Ok(Json(serde_json::json!({"id": id, "status": "created", "problems": workflow.problems})))
 }
 
-/// A pipeline with the blocks that came along.
+/// The content of a pipeline together with the blocks of the request.
 fn content(id: &str, written: &Value, pipeline: Map) -> Content {
     let whole = match written.get("blocks") {
         Some(blocks) => Value::map([("pipeline", pipeline.into()), ("blocks", blocks.clone())]),
@@ -121,9 +121,9 @@ fn content(id: &str, written: &Value, pipeline: Map) -> Content {
     Content { format: Some(Format::Pipeline), ..Content::single(&format!("{id}.json"), render::json(&whole)) }
 }
 
-/// Takes a pipeline away.
+/// Deletes a pipeline.
 #[utoipa::path(delete, path = "/api/pipelines/{id}", operation_id = "agentflow_delete_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
-    responses((status = 204, description = "It is gone"), (status = 404, body = Document), (status = 409, body = Document)))]
+    responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn remove(
     State(server): State<Arc<Server>>,
     caller: Caller,
@@ -136,9 +136,9 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Runs a kept pipeline to its end.
+/// Runs a stored pipeline and waits for its end.
 #[utoipa::path(post, path = "/api/pipelines/{id}/run", operation_id = "agentflow_run_kept", tag = "AgentFlow", security(("key" = ["run"])),
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "The same key starts one run")),
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key start a single run")),
     responses((status = 200, description = "`{pipeline_id, run_id, status, shared_context, node_results, errors}`"),
         (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn run_kept(
@@ -153,31 +153,31 @@ pub(crate) async fn run_kept(
     Ok(ended.answer(told_kept(&ended)))
 }
 
-/// What a run of a kept pipeline answers.
+/// The response of a run of a stored pipeline.
 pub(super) fn told_kept(ended: &Ended) -> Map {
     let all = execution(ended);
     let keys = ["pipeline_id", "run_id", "status", "shared_context", "node_results", "errors"];
     keys.iter().filter_map(|key| Some(((*key).into(), all.get(*key)?.clone()))).collect()
 }
 
-/// A pipeline that is run without being kept.
+/// A pipeline to run without storing it.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct RunOnce {
-    /// It, and with it the `blocks` that it needs, if they are not kept.
+    /// The pipeline; may contain `blocks` that are not stored.
     #[schema(value_type = Object)]
     pipeline: Value,
-    /// Blocks beside those that are kept.
+    /// Blocks in addition to the stored ones.
     #[serde(default)]
     #[schema(value_type = Option<Vec<Object>>)]
     blocks: Option<Value>,
-    /// Whose run it is; a key that belongs to a user decides that itself.
+    /// User who owns the run; a key that belongs to a user determines it.
     #[serde(default)]
     pub(super) user_id: Option<String>,
 }
 
-/// Runs a pipeline to its end.
+/// Runs a pipeline without storing it, and waits for its end.
 #[utoipa::path(post, path = "/api/pipeline/run", operation_id = "agentflow_run", tag = "AgentFlow", security(("key" = ["run"])), request_body = RunOnce,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and body start one run")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
     responses((status = 200, description = "`{run_id, pipeline_id, status, results, log, memory, errors}`"), (status = 404, body = Document),
         (status = 409, body = Document), (status = 422, description = "The pipeline has errors", body = Document)))]
 pub(crate) async fn run_once(
@@ -192,7 +192,7 @@ pub(crate) async fn run_once(
     Ok(ended.answer(told_once(&ended)))
 }
 
-/// A pipeline that is not kept, compiled. What it keeps its caller may keep.
+/// Compiles a pipeline without storing it. If it stores definitions, the caller needs the scope `write`.
 pub(super) async fn passing(call: &Call<'_>, caller: &Caller, wanted: RunOnce) -> Answer<Definition> {
     let mut pipeline = inner(&wanted.pipeline);
     let id = with_id(&mut pipeline);
@@ -207,7 +207,7 @@ pub(super) async fn passing(call: &Call<'_>, caller: &Caller, wanted: RunOnce) -
     Ok(definition)
 }
 
-/// What a run of a pipeline that is not kept answers.
+/// The response of a run of a pipeline that is not stored.
 pub(super) fn told_once(ended: &Ended) -> Map {
     let mut told = ended.result();
     let all = execution(ended);
