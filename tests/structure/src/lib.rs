@@ -1,1 +1,9 @@
-//! Checks the structure of the repository: see `tests/`.
+//! Reads the repository's own source text, for the tests of its structure in `tests/`.
+//!
+//! [`files`] lists the files, [`source`] separates code from comments, strings and tests, [`imports`] finds the import
+//! cycles of a crate.
+#![warn(missing_docs)]
+
+pub mod files;
+pub mod imports;
+pub mod source;
