@@ -1,10 +1,11 @@
-# The front door. Every target sets up what it needs.
+# The entry point. Every target sets up what it needs.
 
 CARGO ?= cargo
 CARGO_DENY := 0.20.2
+MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo test lint deny bench model clients postgres release
+.PHONY: help demo test lint deny docs bench model clients postgres release
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,5 +49,11 @@ deny: .tools/bin/cargo-deny  ## Licences, sources and unwanted crates (deny.toml
 .tools/bin/cargo-deny:
 	$(CARGO) install cargo-deny --version $(CARGO_DENY) --locked --root .tools --target-dir target/tools
 
-bench: model release  ## Measure the engine beside the machine's floor
+docs: .tools/bin/mdbook  ## Build the documentation site into target/book
+	.tools/bin/mdbook build docs
+
+.tools/bin/mdbook:
+	$(CARGO) install mdbook --version $(MDBOOK) --locked --root .tools --target-dir target/tools
+
+bench: model release  ## Measure the engine next to the floor of this machine
 	$(CARGO) run --release --locked -p bench

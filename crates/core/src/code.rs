@@ -44,7 +44,7 @@ codes! {
     MissingKey = 111 "a required key is missing";
     UnknownKey = 112 "a key is not known here";
     SecretInPrompt = 113 "a secret is used in a prompt";
-    LiteralSecret = 114 "a secret stands in the file";
+    LiteralSecret = 114 "a secret is written in the file";
     SecretPlace = 115 "a secret is used where it cannot be";
     DuplicateName = 116 "a name is given twice";
     UnknownBlock = 201 "unknown block type";
@@ -54,7 +54,7 @@ codes! {
     TrailingFinish = 205 "a finish block does nothing";
     HeaderRow = 206 "a header row has no usable key";
     StartResult = 207 "a start block cannot store a result";
-    AfterDirectOutput = 208 "a step stands after direct output";
+    AfterDirectOutput = 208 "a step follows direct output";
     NoBody = 209 "the body is not sent";
     MissingConfig = 210 "a step has no config";
     BlankVariable = 211 "a variable has no name";
@@ -65,11 +65,11 @@ codes! {
     CollectWithoutFanout = 305 "collect without fan-out before it";
     UnusedField = 306 "a field has no effect in this mode";
     UnknownBlockId = 401 "no block has this id";
-    Cycle = 402 "nodes wait for each other in a circle";
+    Cycle = 402 "nodes depend on each other in a cycle";
     UnknownNode = 403 "there is no such node";
     BlockIncomplete = 404 "a block lacks what its type needs";
-    InputNotGiven = 405 "a node does not give an input that its block requires";
-    UnknownField = 406 "a block does not give this field";
+    InputNotGiven = 405 "a node lacks an input that its block requires";
+    UnknownField = 406 "a block has no such output field";
     MemoryKey = 407 "memory_keys does not name this key";
     DanglingEdge = 501 "an edge names a node that does not exist";
     NoEntry = 502 "the graph does not say where it starts";
@@ -84,8 +84,8 @@ codes! {
     MdxSyntax = 601 "the Markdown cannot be read";
     FrontmatterSyntax = 602 "the frontmatter is not valid YAML";
     InputSpec = 603 "an input is not declared as it should be";
-    InlineAction = 604 "an action stands inside a line";
-    NestedAction = 605 "an action stands where it cannot run";
+    InlineAction = 604 "an action is inside a line";
+    NestedAction = 605 "an action is in a place where it cannot run";
     ActionAttribute = 606 "an attribute of an action is missing or wrong";
     AttributeSyntax = 607 "spread attributes are not allowed";
     UnknownName = 608 "an expression uses a name that is not known here";
@@ -140,7 +140,7 @@ codes! {
     Cancelled = 1041 "the run was cancelled";
     AnswerInvalid = 1042 "the answer does not fit the question";
     NodesFailed = 1043 "nodes of a pipeline failed";
-    BlockError = 1044 "a block says that it failed";
+    BlockError = 1044 "a block reported an error";
     BlockInput = 1045 "the inputs do not fit the block";
     BlockOutput = 1046 "the output does not fit the block";
     ScriptLimit = 1051 "the expression reached its limit";
@@ -158,7 +158,7 @@ codes! {
     BudgetMoney = 1111 "the run reached its money budget";
     PriceUnknown = 1112 "the model's price is unknown under a money budget";
     ReplayDivergence = 1201 "replay diverged from the record";
-    RunOwned = 1202 "another process owns the run";
+    RunOwned = 1202 "another process drives the run";
     RunNotFound = 1203 "there is no such run";
     RunAmbiguous = 1204 "the name fits several runs";
     EngineTooOld = 1205 "the run needs a newer engine";
@@ -182,9 +182,9 @@ codes! {
     RequestInvalid = 1505 "the request is not valid";
     KeyReused = 1506 "the Idempotency-Key was used for another call";
     NotThere = 1507 "there is nothing at this address";
-    TooManyRuns = 1508 "the server has as many runs as it may have";
+    TooManyRuns = 1508 "the server has reached its limit of runs";
     StillUsed = 1509 "something else needs this definition";
-    NotMine = 1510 "the definition is not kept by this server";
+    NotMine = 1510 "the definition cannot be changed here";
     ScheduleInvalid = 1512 "the schedule cannot be read";
     TooManyCalls = 1513 "there are too many calls";
 }
