@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_core::expr::Expr;
+use flowloom_core::expr::{Expr, Ref};
 use flowloom_core::plan::{Edge, Kind, Machine, Plan};
-use flowloom_core::template::Ref;
 use flowloom_runtime::Engine;
 use flowloom_runtime::memory::MemoryJournal;
 

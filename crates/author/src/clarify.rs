@@ -1,7 +1,7 @@
 //! Before anything is built: is the request clear enough, or what is to be asked?
 
+use flowloom_core::chat::{Message, Role};
 use flowloom_core::error::StepError;
-use flowloom_core::request::{Message, Role};
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 

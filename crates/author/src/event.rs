@@ -1,7 +1,7 @@
 //! What is told while a workflow is made: names and fields as the seed has them, and the origin's fields beside them.
 
+use flowloom_core::chat::{Message, Role};
 use flowloom_core::error::StepError;
-use flowloom_core::request::{Message, Role};
 use flowloom_core::value::{Map, Number, Value};
 
 use crate::wanted::Wanted;

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::chat::Usage;
+use crate::effect::AskRequest;
 use crate::error::StepError;
 use crate::hash::Hash;
 use crate::id::RunId;
 use crate::limits::Limits;
 use crate::path::Path;
 use crate::plan::{EffectClass, Format};
-use crate::request::{AskRequest, Usage};
 use crate::status::Status;
 use crate::value::Value;
 

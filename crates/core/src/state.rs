@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::chat::Usage;
+use crate::effect::AskRequest;
 use crate::error::StepError;
 use crate::event::{AfterFailure, Event, Record, RunCreated};
 use crate::path::Path;
-use crate::request::{AskRequest, Usage};
 use crate::status::Status;
 use crate::value::Value;
 

@@ -1,7 +1,6 @@
 //! Conversations as results have them.
 
-use flowloom_core::request::{Message, Role, ToolCall};
-use flowloom_core::thread::Thread;
+use flowloom_core::chat::{Message, Role, Thread, ToolCall};
 use flowloom_core::value::{Map, Value};
 
 /// What was said, as a list of `{role, content}`.

@@ -1,10 +1,10 @@
 //! Servers of tools (MCP), whose tools are functions `SERVER::tool`. Which tools a server has is known only when it was
 //! asked, which the program does before a run, never before a check.
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span, did_you_mean};
 use flowloom_core::plan::{Format, Kind, Plan, ToolEffect};
-use flowloom_core::request::ToolDeclaration;
 
 use crate::{Problems, Sources};
 

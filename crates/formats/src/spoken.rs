@@ -1,7 +1,7 @@
 //! Which step's text is what a run gives, word for word, where that is known before the run: its text can be shown as it
 //! comes. Where it is not known, nothing is said here, and the text is known when the run has ended.
 
-use flowloom_core::content;
+use flowloom_core::chat::content;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{Format, Kind, Machine, OnError, Plan, Say, Step};
 use flowloom_core::value::Value;

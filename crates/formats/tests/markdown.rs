@@ -5,11 +5,10 @@ mod hostile;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use flowloom_core::chat::{Content, MessagePart};
 use flowloom_core::code::Code;
-use flowloom_core::content::Content;
 use flowloom_core::diagnostic::{apply_fixes, line_column};
 use flowloom_core::plan::{Format, Inputs, Kind, Plan, Step};
-use flowloom_core::request::MessagePart;
 use flowloom_core::value::Map;
 use flowloom_formats::{Compiled, Sources, compile};
 use proptest::prelude::*;

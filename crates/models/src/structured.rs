@@ -1,7 +1,8 @@
 //! Answers that must be JSON: the schema is checked before the call, the answer after it, and a model that got it wrong
 //! is told so once. How a model is asked is the caller's business.
 
-use flowloom_core::request::{GenerateRequest, Generated, Message, Role};
+use flowloom_core::chat::{Message, Role};
+use flowloom_core::effect::{GenerateRequest, Generated};
 use flowloom_core::{Code, StepError, Value, json};
 use serde_json::Value as Json;
 

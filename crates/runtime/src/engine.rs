@@ -9,11 +9,10 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use crate::ENGINE_SEMANTICS;
 pub use crate::drive::Control;

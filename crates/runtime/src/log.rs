@@ -10,11 +10,11 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Record, Resolution};
 use flowloom_core::path::Path;
-use flowloom_core::request::Usage;
 use flowloom_core::value::Value;
 
 use crate::effects::Clock;

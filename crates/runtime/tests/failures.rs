@@ -8,15 +8,15 @@ mod world;
 
 use std::sync::Arc;
 
+use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Record};
+use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::*;
-use flowloom_core::request::{GenerateOptions, Role};
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
-use flowloom_core::template::{Data, Missing, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{Effects, NoCode};
 use flowloom_runtime::journal::Wish;

@@ -4,16 +4,15 @@ mod support;
 
 use std::sync::Arc;
 
+use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, ScrapeRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::event::Event;
+use flowloom_core::expr::{Data, Missing, TextRules};
 use flowloom_core::hash::Hash;
-use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Format, Inputs, Kind, Plan, Step, Write};
 use flowloom_core::render::Style;
-use flowloom_core::request::{CallRequest, GenerateRequest, Generated, ScrapeRequest};
-use flowloom_core::template::{Data, Missing, TextRules};
 use flowloom_core::{Code, Map, Status, Value};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper, Substeps};

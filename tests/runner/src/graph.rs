@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flowloom_core::chat::{Role, ToolCall, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::effect::{GenerateRequest, Generated, HttpReply, HttpRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
-use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Format, Kind, Machine, Plan};
 use flowloom_core::render;
-use flowloom_core::request::{GenerateRequest, Generated, Role, ToolCall, Usage};
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::expr::Data;
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{Kind, Plan};
-use flowloom_core::template::Data;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Sources, pipeline};
 use flowloom_runtime::effects::{Clock, Code as Sandbox, Effects, Model};

@@ -10,12 +10,11 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use flowloom_core::args::Payload;
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, Payload};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::{EffectClass, Format};
 use flowloom_core::render;
-use flowloom_core::request::CallRequest;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::steps::runs::Bounds;

@@ -1,13 +1,12 @@
 //! The block types of a flow (docs/formats/flow.md), each turned into a step.
 
+use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
-use flowloom_core::http::{Body, HttpSpec};
+use flowloom_core::expr::{Data, Template};
 use flowloom_core::json::{Node, NodeKind};
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Assignment, Generate, Kind, Merge, Scrape, Step, Write};
-use flowloom_core::request::{Capture, GenerateOptions, Role};
-use flowloom_core::template::{Data, Template};
+use flowloom_core::plan::{Assignment, Body, Capture, Generate, HttpSpec, Kind, Merge, Scrape, Step, Write};
 use flowloom_core::value::Value;
 
 use super::{Compiler, scalar_text, template};

@@ -5,9 +5,8 @@ use std::collections::HashSet;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
-use flowloom_core::http::Body;
-use flowloom_core::plan::{Inputs, Kind, Plan, Step};
-use flowloom_core::template::{Data, Part, Ref, Template};
+use flowloom_core::expr::{Data, Part, Ref, Template};
+use flowloom_core::plan::{Body, Inputs, Kind, Plan, Step};
 
 use crate::Problems;
 use crate::reader::find;

@@ -10,12 +10,12 @@ mod tool;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{Format, Input, Inputs, Kind, Plan, Step};
 use flowloom_core::render::Style;
-use flowloom_core::template::{Missing, TextRules};
 use flowloom_core::value::{Map, Value};
 
 use crate::Problems;

@@ -1,12 +1,11 @@
 //! A flow's own result: `{success, results, variables, directOutput}` (docs/formats/flow.md).
 
-use flowloom_core::bind;
 use flowloom_core::path::{Key, Path};
-use flowloom_core::plan::{Kind, Plan, Step};
+use flowloom_core::plan::bind;
+use flowloom_core::plan::{Env, Kind, Plan, Step};
 use flowloom_core::render;
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use crate::Presented;
 

@@ -3,11 +3,10 @@
 use flowloom_core::code::Code;
 use flowloom_core::expr::Expr;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Edge, Kind, Machine, Plan, Step};
+use flowloom_core::plan::{Edge, Env, Kind, Machine, Plan, Step};
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use super::{END, THREAD};
 use crate::Presented;

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use flowloom_core::content::Content;
-use flowloom_core::expr::Expr;
+use flowloom_core::chat::{Content, GenerateOptions, Role, ToolDeclaration};
+use flowloom_core::expr::{Data, Expr, Ref, Template};
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{Edge, Generate, Kind, Machine, Merge, Router, Say, Step, Tools, Turn, Write};
-use flowloom_core::request::{GenerateOptions, Role, ToolDeclaration};
-use flowloom_core::template::{Data, Ref, Template};
 use flowloom_core::value::Value;
 
 use super::agents::{Agents, shared};

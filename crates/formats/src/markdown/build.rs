@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
+use flowloom_core::chat::{Content, Role};
 use flowloom_core::code::Code;
-use flowloom_core::content::Content;
-use flowloom_core::expr::{Expr, Script};
-use flowloom_core::js::Js;
+use flowloom_core::expr::js::Js;
+use flowloom_core::expr::{Expr, Script, Template};
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{Call, Exhausted, Helper, Kind, Loop, LoopOutput, LoopTest, Say, Scoped, Step, Write};
-use flowloom_core::request::Role;
-use flowloom_core::template::Template;
 use flowloom_core::value::Value;
 use markdown::mdast::Node;
 use oxc_allocator::Allocator;

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use flowloom_core::chat::GenerateOptions;
 use flowloom_core::code::Code;
-use flowloom_core::expr::{Expr, Script};
-use flowloom_core::js::{Js, Property};
+use flowloom_core::expr::js::{Js, Property};
+use flowloom_core::expr::{Data, Expr, Part, Script, Template};
 use flowloom_core::plan::{Agent, AgentTool, CallLimit, Generate, Kind};
-use flowloom_core::request::GenerateOptions;
-use flowloom_core::template::{Data, Part, Template};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 

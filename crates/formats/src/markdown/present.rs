@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use flowloom_core::plan::{Kind, Plan, Step};
+use flowloom_core::plan::{Env, Kind, Plan, Step};
 use flowloom_core::render::js_value;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use crate::Presented;
 

@@ -11,6 +11,7 @@ pub mod template;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::expr::{Data, Missing, Ref, Template, TextRules};
 use flowloom_core::json::{Node, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
@@ -18,7 +19,6 @@ use flowloom_core::plan::{
     Assignment, Dag, DagNode, Format, Inputs, Kind, MemoryOperation, MemoryStep, OnError, Plan, Step, Write,
 };
 use flowloom_core::render::Style;
-use flowloom_core::template::{Data, Missing, Ref, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 
 use crate::reader::{Fields, Source, beside_file, read_json};
@@ -302,10 +302,8 @@ impl Compiler<'_> {
             return;
         };
         let field = reference.path.first().and_then(|segment| match segment {
-            flowloom_core::template::Segment::Field(field) | flowloom_core::template::Segment::Key(field) => {
-                Some(field)
-            }
-            flowloom_core::template::Segment::Index(_) => None,
+            flowloom_core::expr::Segment::Field(field) | flowloom_core::expr::Segment::Key(field) => Some(field),
+            flowloom_core::expr::Segment::Index(_) => None,
         });
         let given = target.block.as_ref().map(Definition::output_fields).unwrap_or_default();
         if let Some(field) = field

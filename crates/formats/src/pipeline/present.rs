@@ -1,11 +1,10 @@
 //! A pipeline's own result: AgentFlow's `PipelineState` (docs/formats/pipeline.md).
 
+use flowloom_core::expr::Data;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Dag, Kind, Plan, Step};
+use flowloom_core::plan::{Dag, Env, Kind, Plan, Step};
 use flowloom_core::state::{Phase, RunState, StepState};
-use flowloom_core::template::Data;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use crate::Presented;
 

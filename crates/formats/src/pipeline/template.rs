@@ -1,7 +1,7 @@
 //! `{{node.field}}` references: word characters, at least one dot, no blanks (docs/formats/pipeline.md). A text that is
 //! one reference and blanks keeps the value's type.
 
-use flowloom_core::template::{Part, Ref, Segment, Template};
+use flowloom_core::expr::{Part, Ref, Segment, Template};
 
 /// Parses a text of a node's inputs.
 pub fn parse(text: &str) -> Template {

@@ -1,10 +1,10 @@
 //! What a `functionId` does: the functions that are steps of their own, and all others.
 
+use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::expr::{Data, Template};
 use flowloom_core::plan::{Call, Generate, Kind, MemoryOperation, MemoryStep};
-use flowloom_core::request::{GenerateOptions, Role};
-use flowloom_core::template::{Data, Template};
 
 use super::Compiler;
 

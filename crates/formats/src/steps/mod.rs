@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
-use flowloom_core::expr::Expr;
+use flowloom_core::expr::{Expr, Missing, Ref, Template, TextRules};
 use flowloom_core::json::{Node, parse_literal, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
@@ -20,7 +20,6 @@ use flowloom_core::plan::{
     Exhausted, Format, Inputs, Kind, Loop, LoopOutput, LoopTest, OnError, Plan, Policy, RetryRule, Step, Write,
 };
 use flowloom_core::render::Style;
-use flowloom_core::template::{Missing, Ref, Template, TextRules};
 
 use crate::reader::{Fields, Source, find, read_json};
 use crate::{Problems, Sources};

@@ -1,13 +1,12 @@
 //! A step list's own result: `{runId, results, vars}`, and the record that AgentOS keeps of a run.
 
-use flowloom_core::bind;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Kind, OnError, Plan, Step};
+use flowloom_core::plan::bind;
+use flowloom_core::plan::{Env, Kind, OnError, Plan, Step};
 use flowloom_core::render;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use crate::Presented;
 

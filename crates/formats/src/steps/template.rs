@@ -1,6 +1,6 @@
 //! `{{name}}` references: word characters without blanks (docs/formats/steps.md), with dotted paths as our addition.
 
-use flowloom_core::template::{Part, Ref, Segment, Template};
+use flowloom_core::expr::{Part, Ref, Segment, Template};
 
 /// Parses a prompt. What is not exactly `{{name}}` or `{{name.part.part}}` is text; `{{secret.NAME}}` is a secret.
 pub(super) fn parse(text: &str) -> Template {

@@ -1,7 +1,7 @@
 //! An answer of a provider, in our own terms, before it is priced.
 
 use flowloom_core::Code;
-use flowloom_core::request::ToolCall;
+use flowloom_core::chat::ToolCall;
 
 use super::failure::Failure;
 

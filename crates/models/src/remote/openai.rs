@@ -2,9 +2,9 @@
 //! we read. Written here rather than taken from genai because genai gives up a finished answer whose `[DONE]` is missing,
 //! overlooks `event: error`, and lets a server's tool index decide how much memory is allotted.
 
-use flowloom_core::json;
-use flowloom_core::request::{GenerateRequest, Message, MessagePart, Role, ToolCall};
-use flowloom_core::{Code, Value};
+use flowloom_core::chat::{Message, MessagePart, Role, ToolCall};
+use flowloom_core::effect::GenerateRequest;
+use flowloom_core::{Code, Value, json};
 use serde_json::{Value as Json, json};
 
 use super::answer::Answer;

@@ -1,6 +1,7 @@
 //! The body we send and the stream we read.
 
-use flowloom_core::request::{GenerateOptions, Purpose, ToolDeclaration};
+use flowloom_core::chat::{GenerateOptions, ToolDeclaration};
+use flowloom_core::effect::Purpose;
 
 use super::*;
 

@@ -1,11 +1,11 @@
 //! A model with tools: ask, call what it wants, tell it what came back, ask again.
 
+use flowloom_core::chat::{Message, Role, ToolCall};
+use flowloom_core::effect::{GenerateRequest, Request};
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Agent, CallLimit, Step};
+use flowloom_core::plan::{Agent, CallLimit, Env, Step};
 use flowloom_core::render::{self, Style};
-use flowloom_core::request::{GenerateRequest, Message, Request, Role, ToolCall};
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::tool::Told;
 use super::{Halt, Interpreter, Place, Walked};

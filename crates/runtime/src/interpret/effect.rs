@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use flowloom_core::budget::{Claim, Ledger, Reservation};
+use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, Purpose, PythonReply, Request};
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Resolution};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{CallRequest, GenerateRequest, Generated, Purpose, PythonReply, Request, Usage};
 use flowloom_core::value::Value;
 
 use super::below::Below;
@@ -335,12 +336,12 @@ fn answer(generated: Generated, request: &GenerateRequest) -> Outcome {
     Outcome { output, usage, memory: Vec::new() }
 }
 
-fn read_reply(reply: &flowloom_core::http::HttpReply) -> Result<Outcome, Failure> {
+fn read_reply(reply: &flowloom_core::effect::HttpReply) -> Result<Outcome, Failure> {
     if (200..300).contains(&reply.status) {
-        return Ok(plain(flowloom_core::http::decode(&reply.body)));
+        return Ok(plain(flowloom_core::effect::decode(&reply.body)));
     }
     let message = format!("HTTP error! status: {}", reply.status);
-    let error = if flowloom_core::http::is_passing(reply.status) { StepError::passing } else { StepError::new };
+    let error = if flowloom_core::effect::is_passing(reply.status) { StepError::passing } else { StepError::new };
     Err(error(Code::HttpStatus, message.clone()).into())
 }
 

@@ -2,27 +2,24 @@
 
 use std::sync::{Arc, PoisonError};
 
-use flowloom_core::args::Payload;
+use flowloom_core::chat::content;
+use flowloom_core::chat::{GenerateOptions, Message, Messages, Role};
 use flowloom_core::code::Code;
-use flowloom_core::content;
+use flowloom_core::effect::{
+    AskRequest, CallRequest, GenerateRequest, HttpRequest, Payload, Purpose, PythonRequest, Request, ScrapeRequest,
+};
 use flowloom_core::error::{Retry, StepError};
 use flowloom_core::event::{AfterFailure, Event};
+use flowloom_core::expr::{Data, Lookup, Template};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{
-    Block, BlockCode, Call, EffectClass, Generate, Kind, MemoryOperation, MemoryStep, OnError, Policy, RetryRule,
+    Block, BlockCode, Call, EffectClass, Env, Generate, Kind, MemoryOperation, MemoryStep, OnError, Policy, RetryRule,
     Scrape, Step,
 };
 use flowloom_core::render::{self, Style};
-use flowloom_core::request::{
-    AskRequest, CallRequest, GenerateOptions, GenerateRequest, Message, Purpose, PythonRequest, Request, Role,
-    ScrapeRequest,
-};
 use flowloom_core::rich::Rich;
-use flowloom_core::template::{Data, Lookup, Template};
-use flowloom_core::thread::Messages;
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::block;
 use super::effect::{Effect, Failure};
@@ -195,7 +192,7 @@ impl Interpreter {
     fn request(&self, kind: &Kind, env: &Env, place: &Place) -> Result<Request, StepError> {
         match kind {
             Kind::Generate(generate) => Ok(Request::Generate(Box::new(self.generate_request(generate, env, place)?))),
-            Kind::Http(spec) => Ok(Request::Http(spec.request(env, place.text)?)),
+            Kind::Http(spec) => Ok(Request::Http(HttpRequest::resolve(spec, env, place.text)?)),
             Kind::Scrape(scrape) => self.scrape_request(scrape, env, place),
             Kind::Call(call) => Ok(Request::Call(call_request(call, env, place)?)),
             Kind::Block(block) => self.block_request(block, env, place),

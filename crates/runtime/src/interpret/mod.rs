@@ -19,18 +19,17 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_core::bind;
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event, MemoryWrite, RunCreated};
+use flowloom_core::expr::TextRules;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Kind, OnError, Plan, Step};
-use flowloom_core::template::TextRules;
+use flowloom_core::plan::bind;
+use flowloom_core::plan::{Env, Kind, OnError, Plan, Step};
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use crate::effects::{Boxed, Effects};
 use crate::log::RunLog;

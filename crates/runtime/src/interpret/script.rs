@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
+use flowloom_core::effect::ScriptRequest;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event};
-use flowloom_core::expr::Script;
+use flowloom_core::expr::{Lookup, Script};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::Key;
-use flowloom_core::request::ScriptRequest;
-use flowloom_core::template::Lookup;
+use flowloom_core::plan::Env;
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::{Halt, Interpreter, Place};
 use crate::log::Mode;

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use flowloom_core::content::Content;
-use flowloom_core::expr::{Expr, Script};
-use flowloom_core::http::{Body, HttpSpec};
+use flowloom_core::chat::{Content, GenerateOptions, Role, ToolDeclaration};
+use flowloom_core::expr::{Data, Expr, Missing, Part, Ref, Script, Template, TextRules};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::*;
+use flowloom_core::plan::{Body, Capture, HttpSpec, *};
 use flowloom_core::render::Style;
-use flowloom_core::request::{Capture, GenerateOptions, Role, ToolDeclaration};
-use flowloom_core::template::{Data, Missing, Part, Ref, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 
 pub(crate) const RULES: TextRules =

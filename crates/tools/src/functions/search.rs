@@ -1,8 +1,8 @@
 //! `tool::web_search`: asks the search engine that is configured, and gives what it found in one shape for all of them.
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::HttpRequest;
 use flowloom_core::error::StepError;
-use flowloom_core::http::HttpRequest;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::rich::Rich;

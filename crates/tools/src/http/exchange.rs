@@ -1,8 +1,8 @@
 //! One request from the first hop to the last: secrets filled in, every hop vetted, redirects followed as `fetch` does.
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::HttpRequest;
 use flowloom_core::error::StepError;
-use flowloom_core::http::HttpRequest;
 use flowloom_core::rich::{Piece, Rich};
 use reqwest::header::LOCATION;
 use reqwest::{Method, Response, StatusCode};

@@ -1,8 +1,8 @@
 //! The header rows of a request: what may be sent, what is added, and what must not follow a redirect to another origin.
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::check_header_name;
 use flowloom_core::error::StepError;
-use flowloom_core::http::check_header_name;
 use flowloom_core::rich::Rich;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 

@@ -1,12 +1,12 @@
 //! What a run says, once it is no longer driven: its text, or what it wants from the client.
 
 use axum::http::StatusCode;
+use flowloom_core::chat::{Role, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::{AgentTool, Kind, Plan, ToolEffect};
 use flowloom_core::render;
-use flowloom_core::request::{Role, Usage};
 use flowloom_core::state::{RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;

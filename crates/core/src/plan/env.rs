@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::chat::{Message, Thread};
+use crate::expr::Lookup;
 use crate::hash::{Hash, Hasher};
 use crate::path::Path;
-use crate::plan::Helper;
-use crate::request::Message;
-use crate::template::Lookup;
-use crate::thread::Thread;
 use crate::value::{Map, Value};
 
 /// Variables in the order of their first write, with a digest of every write.
@@ -101,6 +99,17 @@ pub struct Env {
     pub transcript: Arc<Vec<Written>>,
     /// The loop whose iteration these steps are, if they look at its `self`.
     pub following: Option<Arc<Following>>,
+}
+
+/// An object `{index, self, last}` about a loop's iterations: this one's number, all of them, and the one before.
+///
+/// `self` has the finished iterations while `until` is evaluated, and this one too, as far as it has come, in the body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Helper {
+    /// The names it goes by.
+    pub names: Vec<Arc<str>>,
+    /// Whether `self` is read at all; an object without it is made in no time, however many iterations there are.
+    pub history: bool,
 }
 
 /// A loop's helper, as it was when the iteration under way began.

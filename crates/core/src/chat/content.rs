@@ -4,11 +4,10 @@
 //! in its place; lists and objects are taken out of the sentence and follow its block as JSON; a file follows as a
 //! picture.
 
+use super::{Message, MessagePart, Role};
 use crate::error::StepError;
-use crate::expr::Expr;
+use crate::expr::{Expr, Lookup, Part, Template};
 use crate::render::{self, Style};
-use crate::request::{Message, MessagePart, Role};
-use crate::template::{Lookup, Part, Template};
 use crate::value::Value;
 
 /// What is said.

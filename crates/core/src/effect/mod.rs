@@ -1,13 +1,19 @@
 //! What a step asks of the world, and the hash by which replay recognises it.
+//!
+//! HTTP requests and how they are built from a plan are in `http`; the payload of a function call is in `args`.
+
+mod args;
+mod http;
 
 use serde::{Deserialize, Serialize};
 
-use crate::args::Payload;
+use crate::chat::{GenerateOptions, Messages, ToolCall, ToolDeclaration, Usage};
 use crate::hash::{Hash, Hasher};
-use crate::http::HttpRequest;
-use crate::rich::{Piece, Rich};
-use crate::thread::Messages;
+use crate::plan::{Capture, EffectClass};
 use crate::value::Value;
+
+pub use args::{Arguments, Payload};
+pub use http::{HttpReply, HttpRequest, check_header_name, decode, is_passing, normalize_url};
 
 /// One effect to perform.
 // Model calls are what requests mostly are, and each is made once.
@@ -86,122 +92,6 @@ pub enum Purpose {
     },
 }
 
-/// Who says something in a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Instructions.
-    System,
-    /// The user.
-    User,
-    /// The model.
-    Assistant,
-    /// The result of a tool call.
-    Tool,
-}
-
-/// One message of a conversation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Message {
-    /// Who says it.
-    pub role: Role,
-    /// What is said.
-    pub content: String,
-    /// What is said, part by part, where it is more than one text; `content` then holds the texts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<MessagePart>,
-    /// Tool calls the model asks for (assistant messages).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tool_calls: Vec<ToolCall>,
-    /// The call that this answers (tool messages).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_call_id: Option<String>,
-}
-
-impl Message {
-    /// A plain message.
-    pub fn new(role: Role, content: impl Into<String>) -> Message {
-        Message { role, content: content.into(), parts: Vec::new(), tool_calls: Vec::new(), tool_call_id: None }
-    }
-}
-
-/// A part of a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum MessagePart {
-    /// Text.
-    Text {
-        /// The text.
-        text: String,
-    },
-    /// A picture.
-    Image {
-        /// Its media type.
-        mime: String,
-        /// Its bytes in base64.
-        data: std::sync::Arc<str>,
-    },
-}
-
-/// A model's wish to call a tool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToolCall {
-    /// The provider's id; never part of a path.
-    pub id: String,
-    /// The tool.
-    pub name: String,
-    /// The arguments as the model wrote them: an object, or whatever it made of it.
-    #[serde(alias = "args")]
-    pub arguments: Value,
-}
-
-/// A tool as it is offered to a model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToolDeclaration {
-    /// Name, `[a-zA-Z0-9_-]{1,64}`.
-    pub name: String,
-    /// What it does.
-    pub description: String,
-    /// JSON Schema of its arguments.
-    pub parameters: Value,
-}
-
-/// Sampling options; absent ones are the provider's.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct GenerateOptions {
-    /// Largest answer, in tokens.
-    #[serde(alias = "maxTokens", skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u32>,
-    /// Sampling temperature.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// Nucleus sampling.
-    #[serde(alias = "topP", skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<f64>,
-    /// How many of the likeliest tokens are drawn from.
-    #[serde(alias = "topK", skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<f64>,
-    /// Against words that were used at all.
-    #[serde(alias = "presencePenalty", skip_serializing_if = "Option::is_none")]
-    pub presence_penalty: Option<f64>,
-    /// Against words that were used often.
-    #[serde(alias = "frequencyPenalty", skip_serializing_if = "Option::is_none")]
-    pub frequency_penalty: Option<f64>,
-    /// Seed, where the provider has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-    /// Texts that end the answer.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stop: Vec<String>,
-    /// Whether the answer must call one of the tools.
-    #[serde(alias = "mustCall", skip_serializing_if = "std::ops::Not::not")]
-    pub must_call: bool,
-    /// Whether the answer is shown as it comes; it is unless this says no.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream: Option<bool>,
-}
-
 /// A model's answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Generated {
@@ -213,19 +103,6 @@ pub struct Generated {
     pub usage: Usage,
 }
 
-/// Tokens and money of one or more model calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Usage {
-    /// Tokens of the prompts.
-    pub input_tokens: u64,
-    /// Tokens of the answers.
-    pub output_tokens: u64,
-    /// Millionths of a US dollar; `None` when the price of any call is unknown, which is never the same as free.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub micro_usd: Option<u64>,
-}
-
 /// A page to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScrapeRequest {
@@ -233,15 +110,6 @@ pub struct ScrapeRequest {
     pub url: String,
     /// What to bring back.
     pub capture: Capture,
-}
-
-/// What a scraper brings back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capture {
-    /// The readable text as Markdown.
-    Text,
-    /// The page's HTML.
-    Html,
 }
 
 /// A function call.
@@ -265,7 +133,7 @@ pub struct PythonRequest {
     /// The user's memory as it is when the block starts: an object.
     pub memory: Value,
     /// What a crash while it runs means.
-    pub class: crate::plan::EffectClass,
+    pub class: EffectClass,
 }
 
 /// What a Python block gives.
@@ -393,44 +261,16 @@ impl GenerateRequest {
     }
 }
 
-impl Usage {
-    /// Adds another call's usage; the sum's price is known only if both are.
-    pub fn add(&mut self, other: &Usage) {
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
-        self.micro_usd = match (self.micro_usd, other.micro_usd) {
-            (Some(a), Some(b)) => Some(a + b),
-            _ => None,
-        };
-    }
-
-    /// No calls yet, at a known price of nothing.
-    pub fn none() -> Usage {
-        Usage { micro_usd: Some(0), ..Usage::default() }
-    }
-}
-
 fn hash_http(hasher: &mut Hasher, request: &HttpRequest) {
     hasher.text(&request.method);
-    hash_rich(hasher, &request.url);
+    request.url.hash_into(hasher);
     hasher.number(request.headers.len() as u64);
     for (name, value) in &request.headers {
         hasher.text(name);
-        hash_rich(hasher, value);
+        value.hash_into(hasher);
     }
     hasher.number(u64::from(request.body.is_some()));
     if let Some(body) = &request.body {
-        hash_rich(hasher, body);
-    }
-}
-
-/// Adds text with secrets to a hash: names, never values.
-pub(crate) fn hash_rich(hasher: &mut Hasher, rich: &Rich) {
-    hasher.number(rich.pieces().len() as u64);
-    for piece in rich.pieces() {
-        match piece {
-            Piece::Text(text) => hasher.number(0).text(text),
-            Piece::Secret(name) => hasher.number(1).text(name),
-        };
+        body.hash_into(hasher);
     }
 }
