@@ -11,7 +11,7 @@ use flowloom_core::expr::{Data, Missing, TextRules};
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Block, BlockCode, EffectClass, Format, Inputs, Kind, Plan, Step, Write};
+use flowloom_core::plan::{Block, BlockCode, Composite, EffectClass, Format, Inputs, Kind, Leaf, Plan, Step, Write};
 use flowloom_core::render::Style;
 use flowloom_core::{Code, Map, Status, Value};
 use flowloom_runtime::clock::SystemClock;
@@ -91,14 +91,20 @@ impl Functions for Echo {
 
 /// A plan that is one block, in a sequence.
 fn plan(source: &str) -> Arc<Plan> {
-    plan_of(Step::new(Key::named("all").expect("clean"), Kind::Sequence(vec![block_step(source)])))
+    plan_of(Step::new(Key::named("all").expect("clean"), Composite::Sequence(vec![block_step(source)])))
 }
 
 fn block_step(source: &str) -> Step {
     let inputs = Data::Constant(Map::new().into());
     let code = BlockCode::Python { source: source.into(), effect: EffectClass::AtLeastOnce };
-    let kind =
-        Kind::Block(Block { id: "block".into(), code, inputs, input_schema: None, output_schema: None, failure: None });
+    let kind = Kind::Leaf(Leaf::Block(Block {
+        id: "block".into(),
+        code,
+        inputs,
+        input_schema: None,
+        output_schema: None,
+        failure: None,
+    }));
     let mut step = Step::new(Key::named("block").expect("clean"), kind);
     step.writes = vec![Write::to("block")];
     step

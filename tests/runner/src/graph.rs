@@ -11,7 +11,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Format, Kind, Machine, Plan};
+use flowloom_core::plan::{Composite, Format, Kind, Machine, Plan};
 use flowloom_core::render;
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
@@ -112,7 +112,7 @@ fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Vec<Outcom
     let number = |key: &str| input.get(key).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
     let limits = Limits { time_ms: number("timeoutMs").or(plan.limits.time_ms), ..plan.limits.clone() };
     let mut plan = (*plan).clone();
-    if let (Some(most), Kind::Machine(machine)) = (number("maxSteps"), &mut plan.root.kind) {
+    if let (Some(most), Kind::Composite(Composite::Machine(machine))) = (number("maxSteps"), &mut plan.root.kind) {
         machine.max_visits = most;
     }
     let plan = Arc::new(plan);
@@ -223,7 +223,7 @@ fn lenient(case: &Value) -> Value {
 }
 
 fn machine(plan: &Plan) -> Option<&Machine> {
-    if let Kind::Machine(machine) = &plan.root.kind { Some(machine) } else { None }
+    if let Kind::Composite(Composite::Machine(machine)) = &plan.root.kind { Some(machine) } else { None }
 }
 
 /// What happened, by the keys of expectations.

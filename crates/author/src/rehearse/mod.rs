@@ -15,7 +15,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::expr::Data;
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{Kind, Plan};
+use flowloom_core::plan::{Composite, Kind, Leaf, Plan};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Sources, pipeline};
 use flowloom_runtime::effects::{Clock, Code as Sandbox, Effects, Model};
@@ -143,11 +143,11 @@ fn alone(block: &Value, inputs: &Value) -> Value {
 
 /// Gives inputs as they are to the blocks of a plan.
 fn give(plan: &mut Plan, inputs: &Value) {
-    let Kind::Sequence(steps) = &mut plan.root.kind else { return };
+    let Kind::Composite(Composite::Sequence(steps)) = &mut plan.root.kind else { return };
     for step in steps {
-        let Kind::Dag(dag) = &mut step.kind else { continue };
+        let Kind::Composite(Composite::Dag(dag)) = &mut step.kind else { continue };
         for node in &mut dag.nodes {
-            if let Kind::Block(block) = &mut node.step.kind {
+            if let Kind::Leaf(Leaf::Block(block)) = &mut node.step.kind {
                 block.inputs = Data::Constant(inputs.clone());
             }
         }

@@ -12,7 +12,7 @@ use flowloom_core::effect::{
 };
 use flowloom_core::error::StepError;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{EffectClass, Kind, Plan};
+use flowloom_core::plan::{EffectClass, Kind, Leaf, Plan};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline;
@@ -63,7 +63,7 @@ impl StandIn {
             dag.nodes.iter().map(move |node| (at(&node.step), &node.step.kind))
         });
         let block = |(path, kind): (Path, &Kind)| match kind {
-            Kind::Block(block) => Some((path, named(&block.id)?)),
+            Kind::Leaf(Leaf::Block(block)) => Some((path, named(&block.id)?)),
             _ => None,
         };
         StandIn {

@@ -66,7 +66,7 @@ pub struct Step {
 
 impl Step {
     /// A step with no condition, policy or writes.
-    pub fn new(key: Key, kind: Kind) -> Step {
+    pub fn new(key: Key, kind: impl Into<Kind>) -> Step {
         let title = key.as_str().to_owned();
         Step {
             key,
@@ -77,7 +77,7 @@ impl Step {
             writes: Vec::new(),
             capability: None,
             scripts: Vec::new(),
-            kind,
+            kind: kind.into(),
         }
     }
 
@@ -150,6 +150,51 @@ pub enum Merge {
 /// What a step does.
 #[derive(Clone, Debug)]
 pub enum Kind {
+    /// Performs one effect.
+    Leaf(Leaf),
+    /// Schedules steps or effects, or changes only variables and conversations.
+    Composite(Composite),
+}
+
+/// Steps that perform one effect each; the output is what the effect gives.
+#[derive(Clone, Debug)]
+pub enum Leaf {
+    /// Fails without an effect.
+    Fail {
+        /// The error's code.
+        code: Code,
+        /// Its message.
+        message: String,
+    },
+    /// Asks a model.
+    Generate(Generate),
+    /// Sends an HTTP request; the output is the reply's JSON or text.
+    Http(HttpSpec),
+    /// Reads a web page.
+    Scrape(Scrape),
+    /// Calls a function.
+    Call(Call),
+    /// Runs a block.
+    Block(Block),
+    /// Reads or writes the owner's memory.
+    Memory(MemoryStep),
+    /// Asks a person and waits.
+    Ask {
+        /// The question.
+        question: Template,
+        /// JSON Schema of the answer.
+        schema: Option<Value>,
+    },
+    /// Waits.
+    Wait {
+        /// How long, in milliseconds.
+        duration_ms: u64,
+    },
+}
+
+/// Steps that schedule others, and steps without an effect of their own.
+#[derive(Clone, Debug)]
+pub enum Composite {
     /// Its steps one after another; the output is the last one's.
     Sequence(Vec<Step>),
     /// Its steps at the same time, each seeing the variables as they were before; their writes happen in the order of
@@ -184,110 +229,99 @@ pub enum Kind {
     Say(Say),
     /// Sets variables; no effect.
     Assign(Vec<Assignment>),
-    /// Fails.
-    Fail {
-        /// The error's code.
-        code: Code,
-        /// Its message.
-        message: String,
-    },
-    /// Asks a model.
-    Generate(Generate),
-    /// Sends an HTTP request; the output is the reply's JSON or text.
-    Http(HttpSpec),
-    /// Reads a web page.
-    Scrape(Scrape),
-    /// Calls a function.
-    Call(Call),
-    /// Runs a block.
-    Block(Block),
-    /// Reads or writes the owner's memory.
-    Memory(MemoryStep),
-    /// Asks a person and waits.
-    Ask {
-        /// The question.
-        question: Template,
-        /// JSON Schema of the answer.
-        schema: Option<Value>,
-    },
-    /// Waits.
-    Wait {
-        /// How long.
-        duration_ms: u64,
-    },
+}
+
+impl From<Leaf> for Kind {
+    fn from(leaf: Leaf) -> Kind {
+        Kind::Leaf(leaf)
+    }
+}
+
+impl From<Composite> for Kind {
+    fn from(composite: Composite) -> Kind {
+        Kind::Composite(composite)
+    }
 }
 
 impl Kind {
     /// The steps directly below.
     pub fn children(&self) -> Vec<&Step> {
         match self {
-            Kind::Sequence(steps) | Kind::Parallel(steps) => steps.iter().collect(),
-            Kind::Scoped(scoped) => scoped.body.iter().collect(),
-            Kind::Dag(dag) => dag.nodes.iter().map(|node| &node.step).collect(),
-            Kind::Machine(machine) => machine.nodes.iter().collect(),
-            Kind::Loop(looped) => vec![&looped.body],
-            Kind::Branch { arms, otherwise } => arms.iter().map(|(_, step)| step).chain(otherwise.as_deref()).collect(),
-            Kind::Return(step) => vec![step],
-            Kind::Subflow(subflow) => vec![&subflow.plan.root],
-            Kind::Agent(_)
-            | Kind::Turn(_)
-            | Kind::Tools(_)
-            | Kind::Say(_)
-            | Kind::Assign(_)
-            | Kind::Fail { .. }
-            | Kind::Generate(_)
-            | Kind::Http(_)
-            | Kind::Scrape(_)
-            | Kind::Call(_)
-            | Kind::Block(_)
-            | Kind::Memory(_)
-            | Kind::Ask { .. }
-            | Kind::Wait { .. } => Vec::new(),
+            Kind::Leaf(_) => Vec::new(),
+            Kind::Composite(composite) => composite.children(),
         }
     }
 
     /// Whether it is one effect (or a failure): everything else schedules steps, or changes only variables.
     pub fn is_leaf(&self) -> bool {
-        matches!(
-            self,
-            Kind::Fail { .. }
-                | Kind::Generate(_)
-                | Kind::Http(_)
-                | Kind::Scrape(_)
-                | Kind::Call(_)
-                | Kind::Block(_)
-                | Kind::Memory(_)
-                | Kind::Ask { .. }
-                | Kind::Wait { .. }
-        )
+        matches!(self, Kind::Leaf(_))
     }
 
     /// Its name in keys, events and reports.
     pub fn name(&self) -> &'static str {
         match self {
-            Kind::Sequence(_) => "sequence",
-            Kind::Parallel(_) => "parallel",
-            Kind::Dag(_) => "dag",
-            Kind::Machine(_) => "machine",
-            Kind::Loop(_) => "loop",
-            Kind::Branch { .. } => "branch",
-            Kind::Return(_) => "return",
-            Kind::Subflow(_) => "subflow",
-            Kind::Scoped(_) => "scope",
-            Kind::Agent(_) => "agent",
-            Kind::Turn(_) => "turn",
-            Kind::Tools(_) => "tools",
-            Kind::Say(_) => "say",
-            Kind::Assign(_) => "assign",
-            Kind::Fail { .. } => "fail",
-            Kind::Generate(_) => "generate",
-            Kind::Http(_) => "http",
-            Kind::Scrape(_) => "scrape",
-            Kind::Call(_) => "call",
-            Kind::Block(_) => "block",
-            Kind::Memory(_) => "memory",
-            Kind::Ask { .. } => "ask",
-            Kind::Wait { .. } => "wait",
+            Kind::Leaf(leaf) => leaf.name(),
+            Kind::Composite(composite) => composite.name(),
+        }
+    }
+}
+
+impl Leaf {
+    /// Its name in keys, events and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Leaf::Fail { .. } => "fail",
+            Leaf::Generate(_) => "generate",
+            Leaf::Http(_) => "http",
+            Leaf::Scrape(_) => "scrape",
+            Leaf::Call(_) => "call",
+            Leaf::Block(_) => "block",
+            Leaf::Memory(_) => "memory",
+            Leaf::Ask { .. } => "ask",
+            Leaf::Wait { .. } => "wait",
+        }
+    }
+}
+
+impl Composite {
+    /// The steps directly below.
+    pub fn children(&self) -> Vec<&Step> {
+        match self {
+            Composite::Sequence(steps) | Composite::Parallel(steps) => steps.iter().collect(),
+            Composite::Scoped(scoped) => scoped.body.iter().collect(),
+            Composite::Dag(dag) => dag.nodes.iter().map(|node| &node.step).collect(),
+            Composite::Machine(machine) => machine.nodes.iter().collect(),
+            Composite::Loop(looped) => vec![&looped.body],
+            Composite::Branch { arms, otherwise } => {
+                arms.iter().map(|(_, step)| step).chain(otherwise.as_deref()).collect()
+            }
+            Composite::Return(step) => vec![step],
+            Composite::Subflow(subflow) => vec![&subflow.plan.root],
+            Composite::Agent(_)
+            | Composite::Turn(_)
+            | Composite::Tools(_)
+            | Composite::Say(_)
+            | Composite::Assign(_) => Vec::new(),
+        }
+    }
+
+    /// Its name in keys, events and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Composite::Sequence(_) => "sequence",
+            Composite::Parallel(_) => "parallel",
+            Composite::Dag(_) => "dag",
+            Composite::Machine(_) => "machine",
+            Composite::Loop(_) => "loop",
+            Composite::Branch { .. } => "branch",
+            Composite::Return(_) => "return",
+            Composite::Subflow(_) => "subflow",
+            Composite::Scoped(_) => "scope",
+            Composite::Agent(_) => "agent",
+            Composite::Turn(_) => "turn",
+            Composite::Tools(_) => "tools",
+            Composite::Say(_) => "say",
+            Composite::Assign(_) => "assign",
         }
     }
 }

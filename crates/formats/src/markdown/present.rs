@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::plan::{Env, Kind, Plan, Step};
+use flowloom_core::plan::{Composite, Env, Kind, Plan, Step};
 use flowloom_core::render::js_value;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
@@ -45,9 +45,9 @@ fn text(env: &Env) -> String {
 
 /// The names of the actions at the top level, in order.
 fn actions(root: &Step) -> Vec<Arc<str>> {
-    let Kind::Sequence(phases) = &root.kind else { return Vec::new() };
+    let Kind::Composite(Composite::Sequence(phases)) = &root.kind else { return Vec::new() };
     let steps = phases.iter().flat_map(|phase| match &phase.kind {
-        Kind::Sequence(steps) => steps.as_slice(),
+        Kind::Composite(Composite::Sequence(steps)) => steps.as_slice(),
         _ => &[],
     });
     steps.flat_map(|step| &step.writes).filter_map(|write| Some(write.names.first()?.as_literal()?.into())).collect()

@@ -2,7 +2,7 @@
 
 use flowloom_core::path::Path;
 use flowloom_core::plan::bind;
-use flowloom_core::plan::{Env, Kind, OnError, Plan, Step};
+use flowloom_core::plan::{Composite, Env, Kind, OnError, Plan, Step};
 use flowloom_core::render;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
@@ -52,12 +52,12 @@ pub fn not_found(id: &str) -> String {
 fn tell<'a>(plan: &'a Plan, state: &'a RunState) -> Told<'a> {
     let env = Env::of(plan.initial(&state.inputs()));
     let mut told = Told { plan, state, env, results: Vec::new() };
-    let Kind::Sequence(steps) = &plan.root.kind else { return told };
+    let Kind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return told };
     for step in steps {
         let path = Path::root().child(&step.key);
         let goes_on = match &step.kind {
-            Kind::Parallel(members) => told.fanout(step, members, &path),
-            Kind::Loop(looped) => told.repeated(step, &looped.body, &path),
+            Kind::Composite(Composite::Parallel(members)) => told.fanout(step, members, &path),
+            Kind::Composite(Composite::Loop(looped)) => told.repeated(step, &looped.body, &path),
             _ => told.single(step, &path),
         };
         if !goes_on {
