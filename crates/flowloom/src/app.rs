@@ -219,8 +219,9 @@ impl App {
         let Some(Event::RunCreated(created)) = records.first().map(|record| record.event.clone()) else {
             return Err(StepError::new(Code::StoreCorrupt, format!("run {id} has no beginning")));
         };
+        let state = RunState::of(records.iter().map(|record| &**record))?;
         let ready = self.ready(created.bundle)?;
-        Ok(Opened { id, records, plan: ready.plan.clone(), ready })
+        Ok(Opened { id, records, plan: ready.plan.clone(), ready, state })
     }
 
     /// The bundle with this hash, compiled.
@@ -257,6 +258,7 @@ pub(crate) struct Opened {
     pub(crate) records: Vec<Arc<Record>>,
     pub(crate) plan: Arc<Plan>,
     ready: Arc<Ready>,
+    state: RunState,
 }
 
 impl Opened {
@@ -268,7 +270,7 @@ impl Opened {
 
     /// Where it stands.
     pub(crate) fn state(&self) -> RunState {
-        RunState::of(self.records.iter().map(|record| &**record))
+        self.state.clone()
     }
 }
 

@@ -96,7 +96,7 @@ impl Host {
     async fn begun(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<Begun, StepError> {
         loop {
             let Ok(records) = self.store.read(id, 0).await else { return Ok(Begun::Not) };
-            let state = RunState::of(records.iter().map(|record| &**record));
+            let state = RunState::of(records.iter().map(|record| &**record))?;
             if state.status.is_final() {
                 let env = engine.left(records, plan.clone()).await;
                 return Ok(Begun::Ended(Ended { id, plan: plan.clone(), state, env }));

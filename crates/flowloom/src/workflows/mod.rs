@@ -146,7 +146,7 @@ pub(crate) async fn history(
     let mut plans = HashMap::new();
     for row in store.runs_of(&filter)?.into_iter().rev() {
         let records = store.read(row.id, 0).await?;
-        let state = RunState::of(records.iter().map(|record| &**record));
+        let state = RunState::of(records.iter().map(|record| &**record))?;
         let Some(created) = &state.created else { continue };
         let plan = match plans.entry(created.bundle) {
             Entry::Occupied(known) => known.into_mut(),

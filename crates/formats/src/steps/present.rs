@@ -133,7 +133,8 @@ impl Told<'_> {
             }
         }
         let Some(done) = self.state.step(path) else { return false };
-        let done = StepState { started_at: started.unwrap_or(done.started_at), ..done.clone() };
+        let mut done = done.clone();
+        done.started_at = started.unwrap_or(done.started_at);
         match done.phase {
             Phase::Finished => self.results.push(entry(step, &done, last.unwrap_or_default(), false)),
             Phase::Failed if step.policy.on_error == OnError::Continue => {

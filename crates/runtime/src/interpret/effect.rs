@@ -9,7 +9,7 @@ use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, Purpose, PythonReply, Request};
 use flowloom_core::error::StepError;
-use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Resolution};
+use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Resolution};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
@@ -80,7 +80,7 @@ impl Interpreter {
             Some(Recorded::Failed { error, then }) => return Err(Failure::Step(error, Some(then))),
             None => {}
         }
-        let aborted = emitted == Emitted::Recorded && self.log.take(path, attempt, "step_aborted").is_some();
+        let aborted = emitted == Emitted::Recorded && self.log.take(path, attempt, EventKind::StepAborted).is_some();
         if aborted || self.log.mode == Mode::Replay {
             self.log.forever().await;
         }
@@ -132,7 +132,7 @@ impl Interpreter {
         if emitted == Emitted::New || effect.class == EffectClass::AtLeastOnce {
             return Ok(None);
         }
-        if self.log.take(&place.path, attempt, "step_uncertain").is_none() {
+        if self.log.take(&place.path, attempt, EventKind::StepUncertain).is_none() {
             self.log.note(&place.path, attempt, Event::StepUncertain);
         }
         match self.log.resolution(&place.path, attempt).await {
@@ -236,7 +236,7 @@ impl Interpreter {
     }
 
     async fn wait(&self, place: &Place, attempt: u32, duration_ms: u64) -> Result<Outcome, Failure> {
-        let until = match self.log.take(&place.path, attempt, "timer_set").map(|record| record.event.clone()) {
+        let until = match self.log.take(&place.path, attempt, EventKind::TimerSet).map(|record| record.event.clone()) {
             Some(Event::TimerSet { until }) => until,
             _ => {
                 let until = self.log.now_ms().saturating_add(duration_ms);

@@ -9,7 +9,7 @@ use flowloom_core::effect::{
     AskRequest, CallRequest, GenerateRequest, HttpRequest, Payload, Purpose, PythonRequest, Request, ScrapeRequest,
 };
 use flowloom_core::error::{Retry, StepError};
-use flowloom_core::event::{AfterFailure, Event};
+use flowloom_core::event::{AfterFailure, Event, EventKind};
 use flowloom_core::expr::{Data, Lookup, Template};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
@@ -168,7 +168,7 @@ impl Interpreter {
 
     /// Waits for the next attempt, unless the record says that it has started.
     async fn pause(&self, place: &Place, attempt: u32, at: u64) {
-        if !self.log.has(&place.path, attempt + 1, "step_started") {
+        if !self.log.has(&place.path, attempt + 1, EventKind::StepStarted) {
             self.log.live().await;
             let _activity = self.log.activity();
             self.effects.clock.sleep_until(at).await;
