@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flowloom_core::chat::Message;
+use flowloom_core::effect::{Generated, HttpReply, HttpRequest, PythonRequest, ScriptRequest};
 use flowloom_core::id::RunId;
+use flowloom_core::json;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{Generated, Message, PythonRequest, ScriptRequest};
-use flowloom_core::{http, json};
 use flowloom_runtime::effects::{Code, Context, Deltas, Host, Reply};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 
@@ -114,7 +115,7 @@ impl Deltas for Nobody {
 }
 
 impl Host for Nobody {
-    fn http<'a>(&'a self, _request: http::HttpRequest) -> Reply<'a, http::HttpReply> {
+    fn http<'a>(&'a self, _request: HttpRequest) -> Reply<'a, HttpReply> {
         Box::pin(std::future::pending())
     }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_core::expr::Expr;
-use flowloom_core::plan::{Edge, Kind, Machine, Plan};
-use flowloom_core::template::Ref;
+use flowloom_core::expr::{Expr, Ref};
+use flowloom_core::plan::{Composite, Edge, Kind, Machine, Plan};
 use flowloom_runtime::Engine;
 use flowloom_runtime::memory::MemoryJournal;
 
@@ -77,14 +76,17 @@ pub(crate) async fn w2() -> Result<Vec<Row>, Failure> {
 /// machine yet.
 fn machine(chain: Definition) -> Result<Definition, Failure> {
     let mut plan: Plan = (*chain.plan).clone();
-    let Kind::Sequence(nodes) = std::mem::replace(&mut plan.root.kind, Kind::Sequence(Vec::new())) else {
+    let Kind::Composite(Composite::Sequence(nodes)) =
+        std::mem::replace(&mut plan.root.kind, Kind::Composite(Composite::Sequence(Vec::new())))
+    else {
         return Err("a chain is a sequence".into());
     };
     let counter = Ref { name: "input".into(), path: Vec::new(), source: "{{input}}".into() };
     let end = Expr::Contains(Box::new(Expr::Ref(counter)), "1000".to_owned());
     let edge = |from, to, condition| Edge { from, to, condition };
     let edges = vec![edge(1, None, Some(end)), edge(0, Some(1), None), edge(1, Some(0), None)];
-    plan.root.kind = Kind::Machine(Machine { nodes, entry: 0, edges, max_visits: 2000, resets: Vec::new() });
+    plan.root.kind =
+        Kind::Composite(Composite::Machine(Machine { nodes, entry: 0, edges, max_visits: 2000, resets: Vec::new() }));
     Ok(Definition { plan: Arc::new(plan), ..chain })
 }
 

@@ -4,11 +4,12 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, GenerateRequest, Generated};
 use flowloom_core::error::StepError;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{CallRequest, GenerateRequest, Generated, Usage};
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Context, Effects, Model, NoCode, Price, Reply, Substeps};

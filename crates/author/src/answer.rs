@@ -1,9 +1,9 @@
 //! Asks a model, and reads the JSON in its answers.
 
+use flowloom_core::chat::{Message, Role};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::json::{parse_value, read_lenient};
-use flowloom_core::request::{Message, Role};
 use flowloom_core::value::{Map, Value};
 use serde::de::IgnoredAny;
 

@@ -1,7 +1,7 @@
 //! Clarification: whether the goal is clear enough to start, or which question to ask.
 
+use flowloom_core::chat::{Message, Role};
 use flowloom_core::error::StepError;
-use flowloom_core::request::{Message, Role};
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 

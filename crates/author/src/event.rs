@@ -1,7 +1,7 @@
 //! Events of the planner. Names and fields are those of AgentFlow's stream, with fields of the original system added.
 
+use flowloom_core::chat::{Message, Role};
 use flowloom_core::error::StepError;
-use flowloom_core::request::{Message, Role};
 use flowloom_core::value::{Map, Number, Value};
 
 use crate::wanted::Wanted;

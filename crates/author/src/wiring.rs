@@ -2,9 +2,9 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::expr::{Part, Segment};
 use flowloom_core::plan::Format;
 use flowloom_core::render;
-use flowloom_core::template::{Part, Segment};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::{FILE, template};
 use flowloom_formats::{Compiled, Sources, compile};

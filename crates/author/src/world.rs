@@ -1,8 +1,8 @@
 //! The environment of the planner.
 
 use flowloom_core::block::Thresholds;
+use flowloom_core::chat::{Message, Role};
 use flowloom_core::error::StepError;
-use flowloom_core::request::{Message, Role};
 use flowloom_core::value::Value;
 use flowloom_formats::Sources;
 use flowloom_runtime::effects::Reply;

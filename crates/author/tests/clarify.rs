@@ -3,8 +3,8 @@
 mod support;
 
 use flowloom_author::clarify::{Clarified, Conversation, Said, Speaker, clarify};
+use flowloom_core::chat::Role;
 use flowloom_core::code::Code;
-use flowloom_core::request::Role;
 use support::Scripted;
 
 fn conversation(messages: &[&str]) -> Conversation {

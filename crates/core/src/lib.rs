@@ -1,36 +1,46 @@
-//! The data model: workflows (`Plan`, `Value`, `Template`) and the history of runs (`Event`, `RunState`).
+//! What a workflow is ([`Plan`], [`Value`]) and what can happen to a run of it ([`Event`], [`state::RunState`]).
 //!
-//! Pure data and pure functions: no I/O, no async, no clock and no randomness. The five front ends (`formats`)
-//! produce a [`plan::Plan`], the interpreter (`runtime`) walks it, and everything else reads [`event::Record`]s.
+//! Pure data and pure functions: no I/O, no async, no clock and no randomness. The front ends (`formats`) produce a
+//! [`Plan`], the interpreter (`runtime`) walks it, and everything else reads [`Record`]s.
+//!
+//! The modules stand in reading order; each uses only those before it.
 #![warn(missing_docs)]
 
-pub mod args;
-pub mod bind;
-pub mod block;
-pub mod budget;
+// Failures and where they are.
 pub mod code;
-pub mod content;
 pub mod diagnostic;
 pub mod error;
-pub mod event;
-pub mod expr;
+
+// Values: one idea in five files, which use each other.
 pub mod hash;
-pub mod http;
-pub mod id;
-pub mod js;
 pub mod json;
+pub mod render;
+pub mod rich;
+pub mod value;
+
+// Names and bounds of runs and steps.
+pub mod budget;
+pub mod id;
 pub mod limits;
 pub mod path;
-pub mod plan;
-pub mod render;
-pub mod request;
-pub mod rich;
-pub mod state;
 pub mod status;
-pub mod template;
-pub mod thread;
-pub mod value;
-pub mod vars;
+
+// A definition, from its expressions to its plan.
+pub mod expr;
+
+pub mod chat;
+
+pub mod plan;
+
+// A run: what its steps ask of the world, what is recorded of that, and what the record adds up to.
+pub mod effect;
+
+pub mod event;
+
+pub mod state;
+
+// Apart from the rest: blocks as a registry sees them.
+pub mod block;
 
 pub use code::Code;
 pub use diagnostic::{Diagnostic, Severity, Span};

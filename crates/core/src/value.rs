@@ -28,7 +28,7 @@ pub enum Value {
     String(Arc<str>),
     /// A list.
     List(Arc<Vec<Value>>),
-    /// An object.
+    /// An object literal.
     Map(Arc<Map>),
     /// A file.
     Blob(Arc<Blob>),

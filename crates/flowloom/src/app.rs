@@ -222,8 +222,9 @@ impl App {
         let Some(Event::RunCreated(created)) = records.first().map(|record| record.event.clone()) else {
             return Err(StepError::new(Code::StoreCorrupt, format!("run {id} has no run_created event")));
         };
+        let state = RunState::of(records.iter().map(|record| &**record))?;
         let ready = self.ready(created.bundle)?;
-        Ok(Opened { id, records, plan: ready.plan.clone(), ready })
+        Ok(Opened { id, records, plan: ready.plan.clone(), ready, state })
     }
 
     /// Returns the compiled bundle with this hash, from the cache or the store.
@@ -260,6 +261,7 @@ pub(crate) struct Opened {
     pub(crate) records: Vec<Arc<Record>>,
     pub(crate) plan: Arc<Plan>,
     ready: Arc<Ready>,
+    state: RunState,
 }
 
 impl Opened {
@@ -271,7 +273,7 @@ impl Opened {
 
     /// The state of the run after its last record.
     pub(crate) fn state(&self) -> RunState {
-        RunState::of(self.records.iter().map(|record| &**record))
+        self.state.clone()
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::expr::{Part, Template};
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Piece;
-use flowloom_core::template::{Part, Template};
 use flowloom_core::value::Value;
 use flowloom_formats::{FunctionDeclaration, ToolHost};
 use flowloom_store::{Database, LEASE, Settings};

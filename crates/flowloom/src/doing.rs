@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use flowloom_core::event::{AfterFailure, Event, Record};
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Block, Kind, Plan};
+use flowloom_core::plan::{Block, Kind, Leaf, Plan};
 use flowloom_core::value::Value;
 use flowloom_formats::pipeline::{PlanNode, nodes};
 use flowloom_runtime::schema::complaints;
@@ -37,7 +37,7 @@ impl Doing {
         for PlanNode { id, block, path, step, gives } in nodes(plan) {
             by_path.insert(path, all.len());
             let held = match &step.kind {
-                Kind::Block(block) => Some(block.clone()),
+                Kind::Leaf(Leaf::Block(block)) => Some(block.clone()),
                 _ => None,
             };
             all.push(Shown { id: id.to_owned(), block, gives, held, is_begun: false, output: None });

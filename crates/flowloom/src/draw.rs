@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use flowloom_core::expr::Expr;
-use flowloom_core::plan::{Dag, Kind, Machine, Plan, Step};
+use flowloom_core::plan::{Composite, Dag, Kind, Machine, Plan, Step};
 use flowloom_core::render;
 use flowloom_core::value::Value;
 
@@ -72,24 +72,24 @@ impl Picture {
 
     fn step(&mut self, step: &Step) -> Part {
         match &step.kind {
-            Kind::Sequence(steps) => self.chain(steps),
-            Kind::Scoped(scoped) => self.chain(&scoped.body),
-            Kind::Subflow(subflow) => self.step(&subflow.plan.root),
-            Kind::Parallel(members) => {
+            Kind::Composite(Composite::Sequence(steps)) => self.chain(steps),
+            Kind::Composite(Composite::Scoped(scoped)) => self.chain(&scoped.body),
+            Kind::Composite(Composite::Subflow(subflow)) => self.step(&subflow.plan.root),
+            Kind::Composite(Composite::Parallel(members)) => {
                 let parts: Vec<Part> = members.iter().map(|member| self.step(member)).collect();
                 beside(parts)
             }
-            Kind::Dag(dag) => self.dag(dag),
-            Kind::Machine(machine) => self.machine(machine),
-            Kind::Loop(looped) => {
+            Kind::Composite(Composite::Dag(dag)) => self.dag(dag),
+            Kind::Composite(Composite::Machine(machine)) => self.machine(machine),
+            Kind::Composite(Composite::Loop(looped)) => {
                 let body = self.step(&looped.body);
                 for (from, _) in &body.exits {
                     self.connect_one(*from, &body.entries, "again");
                 }
                 body
             }
-            Kind::Branch { arms, otherwise } => self.branch(step, arms, otherwise.as_deref()),
-            Kind::Return(inner) => {
+            Kind::Composite(Composite::Branch { arms, otherwise }) => self.branch(step, arms, otherwise.as_deref()),
+            Kind::Composite(Composite::Return(inner)) => {
                 let part = self.step(inner);
                 for (from, label) in part.exits {
                     self.arrows.push(Arrow { from, to: None, label });
@@ -97,7 +97,7 @@ impl Picture {
                 Part { entries: part.entries, exits: Vec::new() }
             }
             // Appended messages are part of the model call that follows.
-            Kind::Say(_) => Part::default(),
+            Kind::Composite(Composite::Say(_)) => Part::default(),
             _ => self.add(step),
         }
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::plan::Format;
-use flowloom_core::request::ToolDeclaration;
 use flowloom_formats::agent::OfferedFlow;
 use flowloom_formats::flow;
 use serde::{Deserialize, Serialize};

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flowloom_core::effect::AskRequest;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{InputKind, Inputs, Plan};
-use flowloom_core::request::AskRequest;
 use flowloom_core::value::{Map, Value};
 
 use crate::failure::Failure;

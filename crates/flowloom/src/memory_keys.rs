@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use flowloom_core::code::Code as ErrorCode;
+use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::Format;
-use flowloom_core::request::{PythonReply, PythonRequest, ScriptRequest};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::memory_keys;
 use flowloom_runtime::effects::{Code, Context, Host, Reply};

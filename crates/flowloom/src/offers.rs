@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::{Format, Input, InputKind, Inputs, Plan};
-use flowloom_core::request::ToolDeclaration;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
 use flowloom_runtime::schema::complaints;

@@ -122,7 +122,7 @@ fn of_step(run: RunId, root: SpanId, step: &StepState) -> SpanData {
     SpanData { status, span_kind, ..span }
 }
 
-fn usage(usage: Option<&flowloom_core::request::Usage>) -> Vec<KeyValue> {
+fn usage(usage: Option<&flowloom_core::chat::Usage>) -> Vec<KeyValue> {
     let Some(usage) = usage else { return Vec::new() };
     vec![
         KeyValue::new("gen_ai.usage.input_tokens", usage.input_tokens as i64),

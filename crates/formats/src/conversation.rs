@@ -1,7 +1,6 @@
 //! Conversations in the form of the formats' results.
 
-use flowloom_core::request::{Message, Role, ToolCall};
-use flowloom_core::thread::Thread;
+use flowloom_core::chat::{Message, Role, Thread, ToolCall};
 use flowloom_core::value::{Map, Value};
 
 /// The messages as a list of `{role, content}`.

@@ -1,10 +1,10 @@
 //! Functions as tools of models: their declarations, and the calls that need approval.
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::{AgentTool, ToolEffect};
-use flowloom_core::request::ToolDeclaration;
 use flowloom_core::value::Value;
 
 use crate::servers::tool_name;

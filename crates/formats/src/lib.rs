@@ -23,11 +23,10 @@ use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::expr::Template;
+use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
-use flowloom_core::template::Template;
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use detect::Detected;
 pub use functions::FunctionDeclaration;

@@ -1,10 +1,10 @@
 //! MCP servers, whose tools are functions named `SERVER::tool`. The tools of a server are known only after it has been
 //! queried, which the program does before a run and never for a check.
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span, did_you_mean};
-use flowloom_core::plan::{Format, Kind, Plan, ToolEffect};
-use flowloom_core::request::ToolDeclaration;
+use flowloom_core::plan::{Composite, Format, Kind, Plan, ToolEffect};
 
 use crate::{Problems, Sources};
 
@@ -78,9 +78,9 @@ impl Sources {
             (Format::Markdown | Format::Agent, _) => {
                 functions.extend(plan.functions.iter().map(|(function, _)| &**function))
             }
-            (_, Kind::Machine(machine)) => {
+            (_, Kind::Composite(Composite::Machine(machine))) => {
                 let turns = machine.nodes.iter().filter_map(|node| match &node.kind {
-                    Kind::Turn(turn) => Some(&turn.tools),
+                    Kind::Composite(Composite::Turn(turn)) => Some(&turn.tools),
                     _ => None,
                 });
                 functions.extend(turns.flatten().filter_map(|tool| match &tool.effect {

@@ -1,9 +1,9 @@
 //! Determines the step whose text is the output of a run, word for word, if that is known before the run: its text can
 //! then be streamed. Otherwise the text is known only when the run has ended.
 
-use flowloom_core::content;
+use flowloom_core::chat::content;
 use flowloom_core::path::{Key, Path};
-use flowloom_core::plan::{Format, Kind, Machine, OnError, Plan, Say, Step};
+use flowloom_core::plan::{Composite, Format, Kind, Leaf, Machine, OnError, Plan, Say, Step};
 use flowloom_core::value::Value;
 
 /// The step whose text is the output of a run.
@@ -20,13 +20,14 @@ pub struct Spoken {
 pub fn spoken(plan: &Plan, inputs: &Value) -> Option<Spoken> {
     match (plan.format, &plan.root.kind) {
         // The output is that of the last step, or of the first step that ends the flow.
-        (Format::Flow | Format::Steps, Kind::Sequence(steps)) => {
-            let ends = steps.iter().find(|step| matches!(step.kind, Kind::Return(_))).or(steps.last())?;
-            let asks = if let Kind::Return(step) = &ends.kind { step } else { ends };
+        (Format::Flow | Format::Steps, Kind::Composite(Composite::Sequence(steps))) => {
+            let ends =
+                steps.iter().find(|step| matches!(step.kind, Kind::Composite(Composite::Return(_)))).or(steps.last())?;
+            let asks = if let Kind::Composite(Composite::Return(step)) = &ends.kind { step } else { ends };
             says_its_text(asks).then(|| bare(Path::root().child(&ends.key)))
         }
-        (Format::Markdown, Kind::Sequence(phases)) => only_answer(plan, phases, inputs),
-        (Format::Graph, Kind::Machine(machine)) => only_agent(machine),
+        (Format::Markdown, Kind::Composite(Composite::Sequence(phases))) => only_answer(plan, phases, inputs),
+        (Format::Graph, Kind::Composite(Composite::Machine(machine))) => only_agent(machine),
         _ => None,
     }
 }
@@ -38,16 +39,20 @@ fn bare(path: Path) -> Spoken {
 /// Whether the output of a step is the text of one model call. An answer parsed as JSON is rendered differently, and a
 /// retried answer must not be streamed.
 fn says_its_text(step: &Step) -> bool {
-    let Kind::Generate(generate) = &step.kind else { return false };
+    let Kind::Leaf(Leaf::Generate(generate)) = &step.kind else { return false };
     generate.schema.is_none() && step.policy.retry.is_none() && step.policy.on_error == OnError::Fail
 }
 
 /// The only answer of a document that runs nothing else: text precedes it, and nothing follows.
 fn only_answer(plan: &Plan, phases: &[Step], inputs: &Value) -> Option<Spoken> {
     let [phase] = phases else { return None };
-    let Kind::Sequence(steps) = &phase.kind else { return None };
+    let Kind::Composite(Composite::Sequence(steps)) = &phase.kind else { return None };
     let [before, asks, told] = steps.as_slice() else { return None };
-    let (Kind::Say(said), Kind::Say(Say { written: true, .. })) = (&before.kind, &told.kind) else { return None };
+    let (Kind::Composite(Composite::Say(said)), Kind::Composite(Composite::Say(Say { written: true, .. }))) =
+        (&before.kind, &told.kind)
+    else {
+        return None;
+    };
     if !before.scripts.is_empty() || !says_its_text(asks) {
         return None;
     }
@@ -59,7 +64,7 @@ fn only_answer(plan: &Plan, phases: &[Step], inputs: &Value) -> Option<Spoken> {
 /// The only agent of a graph without further agents: it can only answer.
 fn only_agent(machine: &Machine) -> Option<Spoken> {
     let entry = machine.nodes.get(machine.entry)?;
-    let Kind::Turn(turn) = &entry.kind else { return None };
+    let Kind::Composite(Composite::Turn(turn)) = &entry.kind else { return None };
     let goes_on = machine.edges.iter().any(|edge| edge.from == machine.entry && edge.to.is_some());
     // An agent that can name an unknown destination may be called again.
     let is_asked_again = turn.router.as_ref().is_some_and(|router| !router.destinations.is_empty());

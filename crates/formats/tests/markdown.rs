@@ -5,11 +5,10 @@ mod hostile;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use flowloom_core::chat::{Content, MessagePart};
 use flowloom_core::code::Code;
-use flowloom_core::content::Content;
 use flowloom_core::diagnostic::{apply_fixes, line_column};
-use flowloom_core::plan::{Format, Inputs, Kind, Plan, Step};
-use flowloom_core::request::MessagePart;
+use flowloom_core::plan::{Composite, Format, Inputs, Kind, Plan, Step};
 use flowloom_core::value::Map;
 use flowloom_formats::{Compiled, Sources, compile};
 use proptest::prelude::*;
@@ -130,7 +129,7 @@ fn examples_compile() {
 fn said(plan: &Plan) -> String {
     let mut text = None;
     plan.root.visit(&mut |step: &Step| {
-        if let (None, Kind::Say(say)) = (&text, &step.kind) {
+        if let (None, Kind::Composite(Composite::Say(say))) = (&text, &step.kind) {
             let Content::Blocks(blocks) = &say.content else { return };
             let parts = Content::parts_of(blocks, &Map::new()).expect("no expressions");
             let texts: Vec<_> = parts

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use flowloom_core::request::{GenerateRequest, Generated, Message, Purpose, Usage};
+use flowloom_core::chat::{Message, Usage};
+use flowloom_core::effect::{GenerateRequest, Generated, Purpose};
 use flowloom_core::{Code, StepError, Value};
 use flowloom_runtime::effects::{Context, Model, Price, Reply};
 

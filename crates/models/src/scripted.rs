@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use flowloom_core::request::{GenerateRequest, Generated, Role, ToolCall, Usage};
+use flowloom_core::chat::{Role, ToolCall, Usage};
+use flowloom_core::effect::{GenerateRequest, Generated};
 use flowloom_core::{Code, StepError, Value, json};
 use flowloom_runtime::effects::Context;
 
@@ -115,7 +116,8 @@ fn read(answer: &Value) -> Result<Generated, StepError> {
 mod tests {
     use std::sync::Arc;
 
-    use flowloom_core::request::{GenerateOptions, Message, Purpose};
+    use flowloom_core::chat::{GenerateOptions, Message};
+    use flowloom_core::effect::Purpose;
     use flowloom_core::{Path as StepPath, RunId};
     use flowloom_runtime::effects::Deltas;
 

@@ -1,7 +1,8 @@
 //! Structured answers: the schema is checked before the call and the answer after it. After an invalid answer the model
 //! is told once what is wrong.
 
-use flowloom_core::request::{GenerateRequest, Generated, Message, Role};
+use flowloom_core::chat::{Message, Role};
+use flowloom_core::effect::{GenerateRequest, Generated};
 use flowloom_core::{Code, StepError, Value, json};
 use serde_json::Value as Json;
 

@@ -8,17 +8,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flowloom_core::chat::{Message, Usage};
+use flowloom_core::effect::{
+    CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, PythonReply, PythonRequest, Request,
+    ScrapeRequest, ScriptRequest,
+};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hasher;
-use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{
-    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, Request, ScrapeRequest,
-    ScriptRequest, Usage,
-};
 use flowloom_core::value::Value;
 
 /// A boxed future, because the traits are used as trait objects.

@@ -9,11 +9,10 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use crate::ENGINE_SEMANTICS;
 pub use crate::drive::Control;
@@ -149,7 +148,7 @@ impl Engine {
     ) -> Result<Run, StepError> {
         let created = created(&records, lease.run)?;
         let plan = plan(&created).await?;
-        let state = RunState::of(records.iter().map(|record| &**record));
+        let state = RunState::of(records.iter().map(|record| &**record))?;
         if state.status.is_final() {
             let message = format!("the run has ended: {}", state.status.name());
             return Err(StepError::new(Code::NothingToDo, message));
@@ -195,6 +194,7 @@ impl Engine {
             return Err(StepError::new(Code::RunNotFound, "there is nothing to replay"));
         };
         let created = created(&records, run)?;
+        RunState::of(records.iter().map(|record| &**record))?;
         let log = self.log(Lease { run, epoch: 0 }, Mode::Replay, records.clone());
         let left = Left::default();
         let keeping = Keeping::new(&created, &plan, &left);
@@ -221,7 +221,7 @@ impl Engine {
     }
 
     async fn record_wish(&self, lease: Lease, records: &[Arc<Record>], wish: Wish) -> Result<(), StepError> {
-        let state = RunState::of(records.iter().map(|record| &**record));
+        let state = RunState::of(records.iter().map(|record| &**record))?;
         if state.status.is_final() {
             let message = format!("the run has ended: {}", state.status.name());
             return Err(StepError::new(Code::NothingToDo, message));
@@ -356,8 +356,8 @@ impl Run {
             journal.release(log.lease);
         }
         let records = log.records();
-        let state = RunState::of(records.iter().map(|record| &**record));
-        let broken = if let Driven::Broken(error) = driven { Some(error) } else { None };
+        let (state, illegal) = RunState::up_to_illegal(records.iter().map(|record| &**record));
+        let broken = if let Driven::Broken(error) = driven { Some(error) } else { illegal.map(StepError::from) };
         Outcome { id, state, records, broken, env: left.take() }
     }
 

@@ -1,20 +1,20 @@
 //! A run's view of the journal: events waiting to be stored, and the record that a resume or replay follows.
 //!
-//! In live mode an event is stored before anyone sees it, and everything between two suspensions of the run is stored
-//! together: the finish of one step and the start of the next are one commit. When a record is followed, every event of
-//! the interpreter is looked up by path, attempt and name, and compared. Recorded outcomes are handed over one at a
-//! time, in the order in which they happened, so replay does not depend on the order of polling.
+//! Live, an event is stored before anyone sees it, and what happens between two suspensions of the run is stored
+//! together: the finish of one step and the start of the next are one commit. Following a record, every event that the
+//! interpreter produces is found there by path, attempt and type and compared; recorded outcomes are handed over in the
+//! order in which they happened, one at a time, so that replay does not depend on the order of polling.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Record, Resolution};
+use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Record, Resolution};
 use flowloom_core::path::Path;
-use flowloom_core::request::Usage;
 use flowloom_core::value::Value;
 
 use crate::effects::Clock;
@@ -64,7 +64,7 @@ struct State {
     resolutions: HashMap<(Path, u32), Resolution>,
 }
 
-type Key = (Path, u32, &'static str);
+type Key = (Path, u32, EventKind);
 
 /// The recorded outcome of an attempt.
 pub(crate) enum Recorded {
@@ -116,7 +116,7 @@ impl RunLog {
     pub(crate) fn emit(&self, path: &Path, attempt: u32, event: Event) -> Result<Emitted, StepError> {
         let mut state = self.state();
         if !state.recorded.is_empty()
-            && let Some(record) = state.recorded.remove(&(path.clone(), attempt, event.name()))
+            && let Some(record) = state.recorded.remove(&(path.clone(), attempt, event.kind()))
         {
             return compare(&record, &event).map(|()| Emitted::Recorded);
         }
@@ -137,7 +137,7 @@ impl RunLog {
 
     /// Appends a progress report of a function, unless it was reported before a crash.
     pub(crate) fn tell(&self, path: &Path, name: &'static str, data: Value) {
-        if self.take(path, 0, "told").is_none() {
+        if self.take(path, 0, EventKind::Told).is_none() {
             self.note(path, 0, Event::Told { name: name.into(), data });
         }
     }
@@ -158,8 +158,8 @@ impl RunLog {
             if state.recorded.is_empty() {
                 return None;
             }
-            let names = ["step_finished", "step_failed"];
-            names.iter().find_map(|name| state.recorded.remove(&(path.clone(), attempt, *name)))?
+            let kinds = [EventKind::StepFinished, EventKind::StepFailed];
+            kinds.into_iter().find_map(|kind| state.recorded.remove(&(path.clone(), attempt, kind)))?
         };
         poll_fn(|context| {
             let mut state = self.state();
@@ -180,14 +180,14 @@ impl RunLog {
     }
 
     /// Whether the record holds this event.
-    pub(crate) fn has(&self, path: &Path, attempt: u32, name: &'static str) -> bool {
+    pub(crate) fn has(&self, path: &Path, attempt: u32, kind: EventKind) -> bool {
         let state = self.state();
-        !state.recorded.is_empty() && state.recorded.contains_key(&(path.clone(), attempt, name))
+        !state.recorded.is_empty() && state.recorded.contains_key(&(path.clone(), attempt, kind))
     }
 
     /// Removes this event from the record and returns it.
-    pub(crate) fn take(&self, path: &Path, attempt: u32, name: &'static str) -> Option<Arc<Record>> {
-        self.state().recorded.remove(&(path.clone(), attempt, name))
+    pub(crate) fn take(&self, path: &Path, attempt: u32, kind: EventKind) -> Option<Arc<Record>> {
+        self.state().recorded.remove(&(path.clone(), attempt, kind))
     }
 
     /// Completes when every recorded outcome has been handed over. No effect may be performed before that.
@@ -239,6 +239,10 @@ impl RunLog {
             let mut state = self.state();
             if state.pending.is_empty() {
                 return None;
+            }
+            // What follows on a lost event would leave a gap in the journal.
+            if let Some(error) = &state.failure {
+                return Some((Vec::new(), Append::Done(Err(error.clone()))));
             }
             state.now = None;
             std::mem::take(&mut state.pending)
@@ -423,7 +427,7 @@ impl State {
             }
             _ => {}
         }
-        let key = (record.path.clone(), record.attempt, record.event.name());
+        let key = (record.path.clone(), record.attempt, record.event.kind());
         // Composites finish with attempt 0 and have no outcome to hand over.
         let is_outcome = matches!(record.event, Event::StepFinished { .. } | Event::StepFailed { .. });
         if is_outcome && record.attempt > 0 {

@@ -8,15 +8,15 @@ mod world;
 
 use std::sync::Arc;
 
+use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Record};
+use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::*;
-use flowloom_core::request::{GenerateOptions, Role};
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
-use flowloom_core::template::{Data, Missing, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{Effects, NoCode};
 use flowloom_runtime::journal::Wish;
@@ -96,7 +96,7 @@ fn rounds(body: Step, exhausted: Exhausted) -> Step {
         scripts: Vec::new(),
         output: LoopOutput::Last,
     };
-    step("rounds", Kind::Loop(looped))
+    step("rounds", Composite::Loop(looped))
 }
 
 fn ask_model() -> Step {
@@ -109,7 +109,7 @@ fn ask_model() -> Step {
         options: GenerateOptions::default(),
         computed: None,
     };
-    step("say", Kind::Generate(generate))
+    step("say", Leaf::Generate(generate))
 }
 
 fn nested(depth: u32) -> Step {
@@ -119,7 +119,7 @@ fn nested(depth: u32) -> Step {
 fn workflows(depth: u32) -> Step {
     (0..depth).fold(call("leaf", "f"), |inner, level| {
         let inner = Subflow { plan: Arc::new(plan(inner)), inputs: Data::Constant(Value::Null) };
-        step(&format!("w{level}"), Kind::Subflow(inner))
+        step(&format!("w{level}"), Composite::Subflow(inner))
     })
 }
 
@@ -160,7 +160,7 @@ fn a_step_has_a_time_limit() {
 fn a_machine_needs_an_edge_to_go_on() {
     let edges = vec![Edge { from: 0, to: None, condition: Some(flowloom_core::expr::Expr::Constant(false.into())) }];
     let machine = Machine { nodes: vec![call("a", "f")], entry: 0, edges, max_visits: 3, resets: Vec::new() };
-    Trial::new(step("walk", Kind::Machine(machine))).fails(Status::Failed, Code::MachineStuck);
+    Trial::new(step("walk", Composite::Machine(machine))).fails(Status::Failed, Code::MachineStuck);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_reference_without_a_value_fails_where_the_format_says_so() {
 
 #[test]
 fn code_is_not_run_without_a_sandbox() {
-    let python = step("p", Kind::Block(block()));
+    let python = step("p", Leaf::Block(block()));
     Trial::of(plan(python), |effects| effects.code = Arc::new(NoCode)).fails(Status::Failed, Code::NoSandbox);
 }
 
@@ -195,12 +195,12 @@ fn schema(text: &str) -> Option<Value> {
 fn a_block_is_held_to_its_schemas() {
     let input_schema = schema(r#"{"properties": {"n": {"type": "number"}}}"#);
     let strict = Block { input_schema, ..block() };
-    Trial::new(step("p", Kind::Block(strict))).fails(Status::Failed, Code::BlockInput);
+    Trial::new(step("p", Leaf::Block(strict))).fails(Status::Failed, Code::BlockInput);
     let output_schema = schema(r#"{"required": ["total"]}"#);
     let wrong = Block { output_schema, ..block() };
-    Trial::new(step("p", Kind::Block(wrong))).fails(Status::Failed, Code::BlockOutput);
+    Trial::new(step("p", Leaf::Block(wrong))).fails(Status::Failed, Code::BlockOutput);
     let failing = Block { failure: Some("said".into()), ..block() };
-    Trial::new(step("p", Kind::Block(failing))).fails(Status::Failed, Code::BlockError);
+    Trial::new(step("p", Leaf::Block(failing))).fails(Status::Failed, Code::BlockError);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_pipeline_fails_when_all_that_can_run_has_run() {
     bad.policy.on_error = OnError::Continue;
     let node = |step, needs| DagNode { step, needs };
     let nodes = vec![node(bad, vec![]), node(call("good", "f"), vec![]), node(call("after", "f"), vec![0])];
-    let trial = Trial::new(step("dag", Kind::Dag(Dag { nodes, fails: true })));
+    let trial = Trial::new(step("dag", Composite::Dag(Dag { nodes, fails: true })));
     trial.fails(Status::Failed, Code::NodesFailed);
     let outcome = trial.run();
     let phase =
@@ -220,7 +220,7 @@ fn a_pipeline_fails_when_all_that_can_run_has_run() {
 
 #[test]
 fn an_answer_must_fit_its_question() {
-    let ask = Kind::Ask { question: Template::literal("Sure?"), schema: schema(r#"{"type": "boolean"}"#) };
+    let ask = Kind::Leaf(Leaf::Ask { question: Template::literal("Sure?"), schema: schema(r#"{"type": "boolean"}"#) });
     let trial = Trial::new(step("ask", ask));
     let outcome = trial.run();
     let path = outcome.state.steps()[0].path.clone();

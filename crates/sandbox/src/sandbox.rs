@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use flowloom_core::code::Code as ErrorCode;
+use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
 use flowloom_core::error::StepError;
-use flowloom_core::request::{PythonReply, PythonRequest, ScriptRequest};
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{Code, Context, Host, Reply};
 

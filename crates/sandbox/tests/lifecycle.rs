@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use flowloom_core::http::{HttpReply, HttpRequest};
-use flowloom_core::request::{Generated, Message};
+use flowloom_core::chat::Message;
+use flowloom_core::effect::{Generated, HttpReply, HttpRequest};
 use flowloom_core::{Code, json};
 use flowloom_runtime::effects::{Code as _, Host, Reply};
 use flowloom_sandbox::{PythonLimits, Sandbox, SandboxConfig};

@@ -4,16 +4,15 @@ mod support;
 
 use std::sync::Arc;
 
+use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, ScrapeRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::event::Event;
+use flowloom_core::expr::{Data, Missing, TextRules};
 use flowloom_core::hash::Hash;
-use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Block, BlockCode, EffectClass, Format, Inputs, Kind, Plan, Step, Write};
+use flowloom_core::plan::{Block, BlockCode, Composite, EffectClass, Format, Inputs, Kind, Leaf, Plan, Step, Write};
 use flowloom_core::render::Style;
-use flowloom_core::request::{CallRequest, GenerateRequest, Generated, ScrapeRequest};
-use flowloom_core::template::{Data, Missing, TextRules};
 use flowloom_core::{Code, Map, Status, Value};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper, Substeps};
@@ -92,14 +91,20 @@ impl Functions for Echo {
 
 /// A plan that consists of one block in a sequence.
 fn plan(source: &str) -> Arc<Plan> {
-    plan_of(Step::new(Key::named("all").expect("clean"), Kind::Sequence(vec![block_step(source)])))
+    plan_of(Step::new(Key::named("all").expect("clean"), Composite::Sequence(vec![block_step(source)])))
 }
 
 fn block_step(source: &str) -> Step {
     let inputs = Data::Constant(Map::new().into());
     let code = BlockCode::Python { source: source.into(), effect: EffectClass::AtLeastOnce };
-    let kind =
-        Kind::Block(Block { id: "block".into(), code, inputs, input_schema: None, output_schema: None, failure: None });
+    let kind = Kind::Leaf(Leaf::Block(Block {
+        id: "block".into(),
+        code,
+        inputs,
+        input_schema: None,
+        output_schema: None,
+        failure: None,
+    }));
     let mut step = Step::new(Key::named("block").expect("clean"), kind);
     step.writes = vec![Write::to("block")];
     step

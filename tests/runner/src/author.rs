@@ -13,9 +13,9 @@ use flowloom_author::wire::definition;
 use flowloom_author::{
     Answer, Candidate, Draft, Event, Question, Rehearsal, Rehearser, Settings, Trial, Wanted, World, think,
 };
+use flowloom_core::chat::Role;
 use flowloom_core::limits::Limits;
 use flowloom_core::render;
-use flowloom_core::request::Role;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::Sources;
 use flowloom_runtime::clock::SystemClock;

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flowloom_core::chat::{Role, ToolCall, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
+use flowloom_core::effect::{GenerateRequest, Generated, HttpReply, HttpRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
-use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Format, Kind, Machine, Plan};
+use flowloom_core::plan::{Composite, Format, Kind, Machine, Plan};
 use flowloom_core::render;
-use flowloom_core::request::{GenerateRequest, Generated, Role, ToolCall, Usage};
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
@@ -113,7 +113,7 @@ fn run(case: &Value, agents: &Arc<Agents>, plan: Arc<Plan>) -> Result<Vec<Outcom
     let number = |key: &str| input.get(key).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
     let limits = Limits { time_ms: number("timeoutMs").or(plan.limits.time_ms), ..plan.limits.clone() };
     let mut plan = (*plan).clone();
-    if let (Some(most), Kind::Machine(machine)) = (number("maxSteps"), &mut plan.root.kind) {
+    if let (Some(most), Kind::Composite(Composite::Machine(machine))) = (number("maxSteps"), &mut plan.root.kind) {
         machine.max_visits = most;
     }
     let plan = Arc::new(plan);
@@ -224,7 +224,7 @@ fn lenient(case: &Value) -> Value {
 }
 
 fn machine(plan: &Plan) -> Option<&Machine> {
-    if let Kind::Machine(machine) = &plan.root.kind { Some(machine) } else { None }
+    if let Kind::Composite(Composite::Machine(machine)) = &plan.root.kind { Some(machine) } else { None }
 }
 
 /// Actual values, by the keys of expectations.

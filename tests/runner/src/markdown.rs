@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flowloom_core::chat::{Message, MessagePart, Role, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, line_column};
+use flowloom_core::effect::{GenerateRequest, Generated};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Format, Plan, Step};
 use flowloom_core::render;
-use flowloom_core::request::{GenerateRequest, Generated, Message, MessagePart, Role, Usage};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, markdown, present};
 use flowloom_runtime::clock::SystemClock;

@@ -2,17 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
+use flowloom_core::effect::{GenerateRequest, Generated, HttpReply, HttpRequest};
 use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, MemoryWrite, Record, RunCreated};
+use flowloom_core::expr::Data;
 use flowloom_core::hash::Hash;
-use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::render;
-use flowloom_core::request::{GenerateRequest, Generated, Usage};
-use flowloom_core::template::Data;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, pipeline, present};
 use flowloom_runtime::clock::SystemClock;

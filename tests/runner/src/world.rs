@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flowloom_core::chat::{Role, Usage};
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, Purpose, ScrapeRequest};
 use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpReply, HttpRequest};
-use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{CallRequest, Capture, GenerateRequest, Generated, Purpose, Role, ScrapeRequest, Usage};
+use flowloom_core::plan::{Capture, EffectClass};
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{
     Clock, Context, Effects, Functions, Http, Model, NoCode, Price, Reply, Scraper, Substeps,

@@ -5,8 +5,8 @@
 
 mod check;
 
+use flowloom_core::chat::Usage;
 use flowloom_core::error::StepError;
-use flowloom_core::request::Usage;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 

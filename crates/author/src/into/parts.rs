@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use flowloom_core::expr::{Part as Found, Ref, Segment};
 use flowloom_core::render::{self, Style};
-use flowloom_core::template::{Part as Found, Ref, Segment};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::{built_in, template};
 

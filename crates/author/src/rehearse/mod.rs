@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::expr::Data;
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{Kind, Plan};
-use flowloom_core::template::Data;
+use flowloom_core::plan::{Composite, Kind, Leaf, Plan};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Sources, pipeline};
 use flowloom_runtime::effects::{Clock, Code as Sandbox, Effects, Model};
@@ -144,11 +144,11 @@ fn alone(block: &Value, inputs: &Value) -> Value {
 
 /// Sets the inputs of a plan's blocks, without resolving references.
 fn give(plan: &mut Plan, inputs: &Value) {
-    let Kind::Sequence(steps) = &mut plan.root.kind else { return };
+    let Kind::Composite(Composite::Sequence(steps)) = &mut plan.root.kind else { return };
     for step in steps {
-        let Kind::Dag(dag) = &mut step.kind else { continue };
+        let Kind::Composite(Composite::Dag(dag)) = &mut step.kind else { continue };
         for node in &mut dag.nodes {
-            if let Kind::Block(block) = &mut node.step.kind {
+            if let Kind::Leaf(Leaf::Block(block)) = &mut node.step.kind {
                 block.inputs = Data::Constant(inputs.clone());
             }
         }

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
+use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{Event, MemoryWrite};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Dag, Plan};
 use flowloom_core::render;
-use flowloom_core::request::Usage;
 use flowloom_core::state::{Phase, StepState};
 use flowloom_core::value::Value;
 use flowloom_formats::{pipeline, present};

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flowloom_core::chat::{Message, Usage};
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpReply, HttpRequest};
-use flowloom_core::path::Path;
-use flowloom_core::plan::{EffectClass, Kind, Plan};
-use flowloom_core::render;
-use flowloom_core::request::{
-    CallRequest, GenerateRequest, Generated, Message, PythonReply, PythonRequest, ScrapeRequest, ScriptRequest, Usage,
+use flowloom_core::effect::{
+    CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, PythonReply, PythonRequest, ScrapeRequest,
+    ScriptRequest,
 };
+use flowloom_core::error::StepError;
+use flowloom_core::path::Path;
+use flowloom_core::plan::{EffectClass, Kind, Leaf, Plan};
+use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline;
 use flowloom_runtime::effects::{
@@ -62,7 +63,7 @@ impl StandIn {
             dag.nodes.iter().map(move |node| (at(&node.step), &node.step.kind))
         });
         let block = |(path, kind): (Path, &Kind)| match kind {
-            Kind::Block(block) => Some((path, named(&block.id)?)),
+            Kind::Leaf(Leaf::Block(block)) => Some((path, named(&block.id)?)),
             _ => None,
         };
         StandIn {

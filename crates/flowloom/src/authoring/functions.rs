@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use flowloom_author::clarify::{Clarified, Conversation, clarify};
 use flowloom_author::{Settings, Stage, Wanted};
-use flowloom_core::args::Payload;
+use flowloom_core::effect::{CallRequest, Payload};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::CallRequest;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{Context, Reply, Substeps};
 use flowloom_tools::{FunctionConfig, NativeFunction};

@@ -1,8 +1,8 @@
 //! State passed from one stage to the next.
 
 use flowloom_author::Draft;
-use flowloom_core::args::Payload;
 use flowloom_core::code::Code;
+use flowloom_core::effect::Payload;
 use flowloom_core::error::StepError;
 use flowloom_core::json::{parse_value, write};
 use flowloom_core::value::Value;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use flowloom_core::chat::Usage;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
-use flowloom_core::request::Usage;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use flowloom_author::rehearse::Rehearsal;
 use flowloom_author::{Answer, Candidate, Event, Question, Trial, Wanted, World};
-use flowloom_core::args::Payload;
+use flowloom_core::chat::{GenerateOptions, Message, Role};
+use flowloom_core::effect::{CallRequest, GenerateRequest, Payload, Purpose, Request};
 use flowloom_core::error::StepError;
-use flowloom_core::request::{CallRequest, GenerateOptions, GenerateRequest, Message, Purpose, Request, Role};
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{Model as _, Reply, Substeps};
 use serde::Serialize;

@@ -7,10 +7,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
-use flowloom_core::vars::Env;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 

@@ -8,11 +8,10 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 use flowloom_runtime::effects::Context;
 use flowloom_runtime::journal::Journal as _;
 use flowloom_runtime::{Control, Engine, Run, Start};
@@ -98,7 +97,7 @@ impl Host {
     async fn begun(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<Begun, StepError> {
         loop {
             let Ok(records) = self.store.read(id, 0).await else { return Ok(Begun::Not) };
-            let state = RunState::of(records.iter().map(|record| &**record));
+            let state = RunState::of(records.iter().map(|record| &**record))?;
             if state.status.is_final() {
                 let env = engine.left(records, plan.clone()).await;
                 return Ok(Begun::Ended(Ended { id, plan: plan.clone(), state, env }));

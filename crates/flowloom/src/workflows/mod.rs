@@ -10,12 +10,11 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use flowloom_core::args::Payload;
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, Payload};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::{EffectClass, Format};
 use flowloom_core::render;
-use flowloom_core::request::CallRequest;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::steps::runs::Bounds;
@@ -147,7 +146,7 @@ pub(crate) async fn history(
     let mut plans = HashMap::new();
     for row in store.runs_of(&filter)?.into_iter().rev() {
         let records = store.read(row.id, 0).await?;
-        let state = RunState::of(records.iter().map(|record| &**record));
+        let state = RunState::of(records.iter().map(|record| &**record))?;
         let Some(created) = &state.created else { continue };
         let plan = match plans.entry(created.bundle) {
             Entry::Occupied(known) => known.into_mut(),

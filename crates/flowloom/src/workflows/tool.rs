@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::CallRequest;
 use flowloom_core::error::StepError;
 use flowloom_core::plan::{EffectClass, Format};
 use flowloom_core::render;
-use flowloom_core::request::CallRequest;
 use flowloom_core::value::Value;
 use flowloom_formats::{flow, present};
 use flowloom_runtime::effects::{Context, Reply, Substeps};

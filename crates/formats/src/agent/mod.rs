@@ -7,14 +7,14 @@
 mod present;
 mod tools;
 
+use flowloom_core::chat::{GenerateOptions, ToolDeclaration};
 use flowloom_core::code::Code;
+use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Agent, CallLimit, Format, Generate, Inputs, Kind, Plan, Step};
+use flowloom_core::plan::{Agent, CallLimit, Composite, Format, Generate, Inputs, Plan, Step};
 use flowloom_core::render::Style;
-use flowloom_core::request::{GenerateOptions, ToolDeclaration};
-use flowloom_core::template::{Data, Missing, Template, TextRules};
 use flowloom_core::value::Map;
 
 use crate::reader::{Fields, Source, read_json};
@@ -134,6 +134,6 @@ pub(crate) fn compile(
         limits: Limits::default(),
         functions,
         thread: Some(THREAD.into()),
-        root: Step::new(Key::nth("agent", 1), Kind::Agent(agent)),
+        root: Step::new(Key::nth("agent", 1), Composite::Agent(agent)),
     })
 }

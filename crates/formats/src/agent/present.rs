@@ -1,8 +1,8 @@
 //! An agent's own result: `{messages, final_text, tool_calls}` (docs/formats/agent.md).
 
+use flowloom_core::plan::Env;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::THREAD;
 use crate::Presented;

@@ -1,13 +1,14 @@
 //! The block types of a flow (docs/formats/flow.md), each compiled into a step.
 
+use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
-use flowloom_core::http::{Body, HttpSpec};
+use flowloom_core::expr::{Data, Template};
 use flowloom_core::json::{Node, NodeKind};
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Assignment, Generate, Kind, Merge, Scrape, Step, Write};
-use flowloom_core::request::{Capture, GenerateOptions, Role};
-use flowloom_core::template::{Data, Template};
+use flowloom_core::plan::{
+    Assignment, Body, Capture, Composite, Generate, HttpSpec, Kind, Leaf, Merge, Scrape, Step, Write,
+};
 use flowloom_core::value::Value;
 
 use super::{Compiler, scalar_text, template};
@@ -85,7 +86,7 @@ impl Compiler<'_> {
             assignments.push(Assignment { name: self.parse(&name), value, only_if_falsy: true });
             names.push(name);
         }
-        Some(Step::new(key, Kind::Assign(assignments)))
+        Some(Step::new(key, Composite::Assign(assignments)))
     }
 
     fn api_call(&mut self, config: &Fields<'_>, key: Key) -> Option<Step> {
@@ -122,8 +123,8 @@ impl Compiler<'_> {
         }
         let broken = broken.or_else(|| body.as_ref().err().cloned());
         let kind = match (broken, body) {
-            (Some(message), _) | (None, Err(message)) => Kind::Fail { code: Code::StepRefused, message },
-            (None, Ok(body)) => Kind::Http(HttpSpec { method: self.parse(method), url, headers, body }),
+            (Some(message), _) | (None, Err(message)) => Kind::Leaf(Leaf::Fail { code: Code::StepRefused, message }),
+            (None, Ok(body)) => Kind::Leaf(Leaf::Http(HttpSpec { method: self.parse(method), url, headers, body })),
         };
         let mut step = Step::new(key, kind);
         step.policy.error_prefix = Some("API Call failed: ");
@@ -234,7 +235,7 @@ impl Compiler<'_> {
             schema: None,
             options: GenerateOptions::default(),
         };
-        let mut step = Step::new(key, Kind::Generate(generate));
+        let mut step = Step::new(key, Leaf::Generate(generate));
         step.policy.error_prefix = Some("LLM processing failed: ");
         step
     }
@@ -263,7 +264,7 @@ impl Compiler<'_> {
         let selector = config.text("querySelector", self.problems).map(|(selector, _)| self.parse(selector));
         let selector = selector.filter(|_| selected);
         let summarize = config.node("enableSummarization").is_none_or(|node| node.to_value().is_truthy());
-        Some(Step::new(key, Kind::Scrape(Scrape { url, capture, selector, summarize })))
+        Some(Step::new(key, Leaf::Scrape(Scrape { url, capture, selector, summarize })))
     }
 
     /// Compiles what every block can have: a result variable and direct output.
@@ -295,8 +296,8 @@ impl Compiler<'_> {
         let outer = Step {
             title: step.title.clone(),
             span: step.span,
-            ..Step::new(step.key.clone(), Kind::Fail { code: Code::StepRefused, message: String::new() })
+            ..Step::new(step.key.clone(), Kind::Leaf(Leaf::Fail { code: Code::StepRefused, message: String::new() }))
         };
-        Some(Step { kind: Kind::Return(Box::new(step)), ..outer })
+        Some(Step { kind: Kind::Composite(Composite::Return(Box::new(step))), ..outer })
     }
 }

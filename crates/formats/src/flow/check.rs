@@ -6,9 +6,8 @@ use std::collections::HashSet;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
-use flowloom_core::http::Body;
-use flowloom_core::plan::{Inputs, Kind, Plan, Step};
-use flowloom_core::template::{Data, Part, Ref, Template};
+use flowloom_core::expr::{Data, Part, Ref, Template};
+use flowloom_core::plan::{Body, Composite, Inputs, Kind, Leaf, Plan, Step};
 
 use crate::Problems;
 use crate::reader::find;
@@ -41,7 +40,7 @@ impl Written<'_> {
 }
 
 pub(super) fn references(plan: &Plan, source: &str, problems: &mut Problems) {
-    let Kind::Sequence(steps) = &plan.root.kind else { return };
+    let Kind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return };
     let Inputs::Named { declared, defaults } = &plan.inputs else { return };
     let mut known: HashSet<String> = declared.iter().map(|input| input.name.clone()).collect();
     known.extend(defaults.keys().map(|name| name.to_string()));
@@ -67,7 +66,7 @@ fn written(step: &Step) -> Vec<String> {
     step.visit(&mut |step| {
         let literals = step.writes.iter().flat_map(|write| &write.names).filter_map(Template::as_literal);
         names.extend(literals.map(str::to_owned));
-        if let Kind::Assign(rows) = &step.kind {
+        if let Kind::Composite(Composite::Assign(rows)) = &step.kind {
             names.extend(rows.iter().filter_map(|row| row.name.as_literal()).map(str::to_owned));
         }
     });
@@ -80,8 +79,8 @@ fn visit(step: &Step, see: &mut dyn FnMut(&Template, Place)) {
     }
     let mut data = |data: &Data, place| data.visit(&mut |template| see(template, place));
     match &step.kind {
-        Kind::Return(inner) => visit(inner, see),
-        Kind::Http(spec) => {
+        Kind::Composite(Composite::Return(inner)) => visit(inner, see),
+        Kind::Leaf(Leaf::Http(spec)) => {
             see(&spec.method, Place::Plain);
             see(&spec.url, Place::Url);
             for (name, value) in &spec.headers {
@@ -98,30 +97,17 @@ fn visit(step: &Step, see: &mut dyn FnMut(&Template, Place)) {
                 Body::None => {}
             }
         }
-        Kind::Generate(generate) => generate.messages.iter().for_each(|(_, content)| data(content, Place::Prompt)),
-        Kind::Scrape(scrape) => {
+        Kind::Leaf(Leaf::Generate(generate)) => {
+            generate.messages.iter().for_each(|(_, content)| data(content, Place::Prompt))
+        }
+        Kind::Leaf(Leaf::Scrape(scrape)) => {
             see(&scrape.url, Place::Prompt);
             scrape.selector.iter().for_each(|selector| see(selector, Place::Plain));
         }
-        Kind::Sequence(_)
-        | Kind::Parallel(_)
-        | Kind::Dag(_)
-        | Kind::Machine(_)
-        | Kind::Loop(_)
-        | Kind::Branch { .. }
-        | Kind::Subflow(_)
-        | Kind::Scoped(_)
-        | Kind::Agent(_)
-        | Kind::Turn(_)
-        | Kind::Tools(_)
-        | Kind::Say(_)
-        | Kind::Assign(_)
-        | Kind::Fail { .. }
-        | Kind::Call(_)
-        | Kind::Block(_)
-        | Kind::Memory(_)
-        | Kind::Ask { .. }
-        | Kind::Wait { .. } => {}
+        Kind::Composite(_)
+        | Kind::Leaf(
+            Leaf::Fail { .. } | Leaf::Call(_) | Leaf::Block(_) | Leaf::Memory(_) | Leaf::Ask { .. } | Leaf::Wait { .. },
+        ) => {}
     }
 }
 

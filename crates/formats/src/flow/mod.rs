@@ -10,12 +10,12 @@ mod tool;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
+use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
-use flowloom_core::plan::{Format, Input, Inputs, Kind, Plan, Step};
+use flowloom_core::plan::{Composite, Format, Input, Inputs, Kind, Plan, Step};
 use flowloom_core::render::Style;
-use flowloom_core::template::{Missing, TextRules};
 use flowloom_core::value::{Map, Value};
 
 use crate::Problems;
@@ -99,7 +99,8 @@ impl Compiler<'_> {
         self.has_secret = items.iter().any(|item| sets(item, "secret"));
         let steps = self.steps(items);
         let (declared, defaults) = self.inputs(items);
-        let root = Step { title: name.clone(), span, ..Step::new(root_key(), Kind::Sequence(steps)) };
+        let root =
+            Step { title: name.clone(), span, ..Step::new(root_key(), Kind::Composite(Composite::Sequence(steps))) };
         let plan = Plan {
             format: Format::Flow,
             id: fields.node("uuid").and_then(Node::as_str).map(str::to_owned),
@@ -124,7 +125,8 @@ impl Compiler<'_> {
             if let Some(step) = self.step(item, is_last, &mut siblings) {
                 steps.push(step);
             }
-            let stops = matches!(steps.last().map(|step: &Step| &step.kind), Some(Kind::Return(_)));
+            let stops =
+                matches!(steps.last().map(|step: &Step| &step.kind), Some(Kind::Composite(Composite::Return(_))));
             if let (true, Some(next)) = (stops && !is_last, items.get(index + 1)) {
                 let message = "the step before this one has directOutput, so this one never runs";
                 self.problems.warn(Code::AfterDirectOutput, head(next), message);

@@ -1,12 +1,11 @@
 //! A flow's own result: `{success, results, variables, directOutput}` (docs/formats/flow.md).
 
-use flowloom_core::bind;
 use flowloom_core::path::{Key, Path};
-use flowloom_core::plan::{Kind, Plan, Step};
+use flowloom_core::plan::bind;
+use flowloom_core::plan::{Composite, Env, Kind, Plan, Step};
 use flowloom_core::render;
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use crate::Presented;
 
@@ -45,11 +44,11 @@ pub(super) fn tell(plan: &Plan, state: &RunState) -> Told {
     let mut told = Told { success: true, results: Vec::new(), variables: Value::Null, direct: None, last: None };
     // The entry of a start block holds the final variables.
     let mut starts = Vec::new();
-    let Kind::Sequence(steps) = &plan.root.kind else { return told };
+    let Kind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return told };
     for step in steps {
         let path = Path::root().child(&step.key);
         let (inner, is_direct) = match &step.kind {
-            Kind::Return(inner) => (&**inner, true),
+            Kind::Composite(Composite::Return(inner)) => (&**inner, true),
             _ => (step, false),
         };
         // A failure to read the page is a failure of the step that requested it.
@@ -68,7 +67,7 @@ pub(super) fn tell(plan: &Plan, state: &RunState) -> Told {
             told.direct = output;
             break;
         }
-        if matches!(inner.kind, Kind::Assign(_)) {
+        if matches!(inner.kind, Kind::Composite(Composite::Assign(_))) {
             starts.push(told.results.len());
         } else {
             told.last = output.clone();
@@ -88,7 +87,7 @@ pub(super) fn tell(plan: &Plan, state: &RunState) -> Told {
 
 /// Applies the output of a finished step to the variables, and returns it.
 fn take_effect(plan: &Plan, step: &Step, path: &Path, state: &RunState, env: &mut Env) -> Option<Value> {
-    if let Kind::Assign(rows) = &step.kind {
+    if let Kind::Composite(Composite::Assign(rows)) = &step.kind {
         // Everything resolved in the run resolves here as well.
         let _ = bind::assign(rows, env, plan.text);
         return Some(Value::Map(env.vars.shared()));

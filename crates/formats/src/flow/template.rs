@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::template::{Part, Ref, Segment, Template};
+use flowloom_core::expr::{Part, Ref, Segment, Template};
 
 /// Parses text with references. A reference extends from `${` to the first `}`; `${}` is text. `secret.NAME` is a
 /// secret unless the flow has a variable called `secret`.

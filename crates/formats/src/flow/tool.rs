@@ -1,9 +1,9 @@
 //! A flow as a tool of an agent (docs/formats/flow.md): its name, description and parameters, and the text that the
 //! agent receives.
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::render;
-use flowloom_core::request::ToolDeclaration;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 

@@ -13,11 +13,11 @@ mod tools;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{Format, Inputs, Plan};
 use flowloom_core::render::Style;
-use flowloom_core::template::{Missing, TextRules};
 use flowloom_core::value::Map;
 
 use crate::reader::{Fields, Source, beside_file, read_json};

@@ -3,11 +3,10 @@
 use flowloom_core::code::Code;
 use flowloom_core::expr::Expr;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Edge, Kind, Machine, Plan, Step};
+use flowloom_core::plan::{Composite, Edge, Env, Kind, Machine, Plan, Step};
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use super::{END, THREAD};
 use crate::Presented;
@@ -15,7 +14,7 @@ use crate::conversation::{messages, said};
 
 /// The result of a run of a graph.
 pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
-    let Kind::Machine(machine) = &plan.root.kind else {
+    let Kind::Composite(Composite::Machine(machine)) = &plan.root.kind else {
         return Presented { result: Value::Null, output: Value::Null };
     };
     let thread = env.thread(THREAD);

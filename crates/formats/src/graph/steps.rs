@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use flowloom_core::content::Content;
-use flowloom_core::expr::Expr;
+use flowloom_core::chat::{Content, GenerateOptions, Role, ToolDeclaration};
+use flowloom_core::expr::{Data, Expr, Ref, Template};
 use flowloom_core::path::{Key, Siblings};
-use flowloom_core::plan::{Edge, Generate, Kind, Machine, Merge, Router, Say, Step, Tools, Turn, Write};
-use flowloom_core::request::{GenerateOptions, Role, ToolDeclaration};
-use flowloom_core::template::{Data, Ref, Template};
+use flowloom_core::plan::{
+    Composite, Edge, Generate, Kind, Leaf, Machine, Merge, Router, Say, Step, Tools, Turn, Write,
+};
 use flowloom_core::value::Value;
 
 use super::agents::{Agents, shared};
@@ -30,7 +30,7 @@ pub(super) fn machine(graph: &Graph<'_>, agents: &Agents<'_>) -> Step {
     let edges = (0..graph.nodes.len()).flat_map(|index| edges(graph, index)).collect();
     let resets = (0..graph.nodes.len()).filter(|index| graph.nodes[*index].kind == NodeType::Person).collect();
     let machine = Machine { nodes, entry: graph.entry, edges, max_visits: MAX_STEPS, resets };
-    Step::new(Key::nth("graph", 1), Kind::Machine(machine))
+    Step::new(Key::nth("graph", 1), Composite::Machine(machine))
 }
 
 fn node(graph: &Graph<'_>, index: usize, agents: &Agents<'_>, siblings: &mut Siblings) -> Step {
@@ -39,7 +39,7 @@ fn node(graph: &Graph<'_>, index: usize, agents: &Agents<'_>, siblings: &mut Sib
         NodeType::Agent => turn(graph, index, agents),
         NodeType::Executor => {
             let ids = graph.nodes.iter().filter_map(|node| Some(node.agent?.0));
-            Kind::Tools(Tools { thread: THREAD.into(), tools: agents.tools(ids) })
+            Kind::Composite(Composite::Tools(Tools { thread: THREAD.into(), tools: agents.tools(ids) }))
         }
         NodeType::Person => person(),
     };
@@ -88,13 +88,13 @@ fn turn(graph: &Graph<'_>, index: usize, agents: &Agents<'_>) -> Kind {
     let has_routes = !routing.is_empty();
     let has_executor = graph.edges.iter().filter(|edge| edge.from == index).any(|edge| edge.leads_to_executor(graph));
     let why = || format!("no edge leads from {} to an executor of tools", node.name).into();
-    Kind::Turn(Turn {
+    Kind::Composite(Composite::Turn(Turn {
         name: node.name.into(),
         generate,
         tools: agent.map(|agent| agent.tools.clone()).unwrap_or_default(),
         router: has_routes.then(|| Router { tools: routing, destinations, retries: RETRIES }),
         unanswered: (!has_executor).then(why),
-    })
+    }))
 }
 
 fn router_tool(destinations: &[Arc<str>]) -> ToolDeclaration {
@@ -129,12 +129,12 @@ fn object<const N: usize>(properties: [(&str, Value); N], required: &[&str]) -> 
 fn person() -> Kind {
     let question = Template::literal("A person is needed here: what should the conversation go on with?");
     let key = |name: &str| Key::named(name).unwrap_or_else(|| Key::nth("step", 1));
-    let mut ask = Step::new(key("ask"), Kind::Ask { question, schema: None });
+    let mut ask = Step::new(key("ask"), Leaf::Ask { question, schema: None });
     ask.writes = vec![Write::to("said")];
     let said = Ref { name: "said".into(), path: Vec::new(), source: "said".into() };
     let content = Content::Value(Expr::Ref(said));
     let say = Say { thread: Some(THREAD.into()), role: Role::User, content, written: false };
-    Kind::Sequence(vec![ask, Step::new(key("say"), Kind::Say(say))])
+    Kind::Composite(Composite::Sequence(vec![ask, Step::new(key("say"), Composite::Say(say))]))
 }
 
 /// The edges of a node in the order in which they are tried.

@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
-use flowloom_core::http::{Body, HttpSpec};
+use flowloom_core::expr::{Data, Part, Ref, Template};
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::{AgentTool, ToolEffect};
-use flowloom_core::request::ToolDeclaration;
-use flowloom_core::template::{Data, Part, Ref, Template};
+use flowloom_core::plan::{AgentTool, Body, HttpSpec, ToolEffect};
 use flowloom_core::value::Value;
 
 use super::TOOLS;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use flowloom_core::chat::{Content, Role};
 use flowloom_core::code::Code;
-use flowloom_core::content::Content;
-use flowloom_core::expr::{Expr, Script};
-use flowloom_core::js::Js;
+use flowloom_core::expr::js::Js;
+use flowloom_core::expr::{Expr, Script, Template};
 use flowloom_core::path::{Key, Siblings};
-use flowloom_core::plan::{Call, Exhausted, Helper, Kind, Loop, LoopOutput, LoopTest, Say, Scoped, Step, Write};
-use flowloom_core::request::Role;
-use flowloom_core::template::Template;
+use flowloom_core::plan::{
+    Call, Composite, Exhausted, Helper, Kind, Leaf, Loop, LoopOutput, LoopTest, Say, Scoped, Step, Write,
+};
 use flowloom_core::value::Value;
 use markdown::mdast::Node;
 use oxc_allocator::Allocator;
@@ -52,7 +52,7 @@ impl Compiler<'_> {
             let number = built.phases.len() + 1;
             let steps = self.phase(&phase, number, text, &mut names, &mut built.gives);
             if !steps.is_empty() {
-                built.phases.push(Step::new(Key::nth("phase", number), Kind::Sequence(steps)));
+                built.phases.push(Step::new(Key::nth("phase", number), Composite::Sequence(steps)));
             }
         }
         built
@@ -129,7 +129,7 @@ impl Compiler<'_> {
         let blocks = blocks.into_iter().map(|block| template(block, &mut self.slots, &mut scripts)).collect();
         let content = Content::Blocks(blocks);
         let say = Say { thread: Some(thread.clone()), role: Role::User, content, written: true };
-        Step { scripts, ..Step::new(siblings.key(None, "text"), Kind::Say(say)) }
+        Step { scripts, ..Step::new(siblings.key(None, "text"), Kind::Composite(Composite::Say(say))) }
     }
 
     /// The steps of an action.
@@ -163,14 +163,14 @@ impl Compiler<'_> {
         let value = Expr::Js(Arc::new(Js::Name(name.into())));
         let is_json = action.name == "gen-object";
         let content = if is_json { Content::Json(value) } else { Content::Value(value) };
-        let is_said_already = matches!(step.kind, Kind::Generate(_) | Kind::Agent(_));
+        let is_said_already = matches!(step.kind, Kind::Leaf(Leaf::Generate(_)) | Kind::Composite(Composite::Agent(_)));
         let result = Say {
             thread: (!is_said_already).then(|| thread.clone()),
             role: Role::Assistant,
             content,
             written: !has_scope,
         };
-        let result = Step::new(siblings.key(None, "result"), Kind::Say(result));
+        let result = Step::new(siblings.key(None, "result"), Composite::Say(result));
         Some(vec![step, result])
     }
 
@@ -198,8 +198,11 @@ impl Compiler<'_> {
             gives: built.gives,
             helper: Some(helper.clone()),
         };
-        let body = Step { scripts: provided.scripts, ..Step::new(Key::nth("scope", 1), Kind::Scoped(scoped)) };
-        Some(Kind::Loop(Loop {
+        let body = Step {
+            scripts: provided.scripts,
+            ..Step::new(Key::nth("scope", 1), Kind::Composite(Composite::Scoped(scoped)))
+        };
+        Some(Kind::Composite(Composite::Loop(Loop {
             body: Box::new(body),
             until: Some(until),
             test: LoopTest::Before,
@@ -209,7 +212,7 @@ impl Compiler<'_> {
             helper: Some(helper),
             scripts,
             output: LoopOutput::All,
-        }))
+        })))
     }
 
     /// The iteration limit of a loop.
@@ -264,7 +267,7 @@ impl Compiler<'_> {
             let built = self.scope(nodes, text, inner.clone(), false);
             let Provided { provide, scripts, .. } = provided.clone()?;
             let scoped = Scoped { body: built.phases, provide, sees: Vec::new(), gives: built.gives, helper: None };
-            Some(Step { scripts, ..Step::new(Key::nth(key, 1), Kind::Scoped(scoped)) })
+            Some(Step { scripts, ..Step::new(Key::nth(key, 1), Kind::Composite(Composite::Scoped(scoped))) })
         };
         let then = arm(&kept, "then");
         let otherwise = match otherwise {
@@ -272,7 +275,7 @@ impl Compiler<'_> {
             None => None,
         };
         let condition = condition?.into_expr(&mut self.slots, scripts);
-        Some(Kind::Branch { arms: vec![(condition, then?)], otherwise })
+        Some(Kind::Composite(Composite::Branch { arms: vec![(condition, then?)], otherwise }))
     }
 
     /// An action that calls a configured function.
@@ -306,7 +309,7 @@ impl Compiler<'_> {
             extra: Vec::new(),
             arguments: Some(arguments),
         };
-        Some(Kind::Call(call))
+        Some(Kind::Leaf(Leaf::Call(call)))
     }
 
     /// The values provided to a block; `None`, with an error, if they are not valid.

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
-use flowloom_core::expr::{Expr, Script};
-use flowloom_core::js::{Js, Place};
-use flowloom_core::template::{Part as TemplatePart, Template};
+use flowloom_core::expr::js::{Js, Place};
+use flowloom_core::expr::{Expr, Part as TemplatePart, Script, Template};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::Expression;

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use flowloom_core::chat::GenerateOptions;
 use flowloom_core::code::Code;
-use flowloom_core::expr::{Expr, Script};
-use flowloom_core::js::{Js, Property};
-use flowloom_core::plan::{Agent, AgentTool, CallLimit, Generate, Kind};
-use flowloom_core::request::GenerateOptions;
-use flowloom_core::template::{Data, Part, Template};
+use flowloom_core::expr::js::{Js, Property};
+use flowloom_core::expr::{Data, Expr, Part, Script, Template};
+use flowloom_core::plan::{Agent, AgentTool, CallLimit, Composite, Generate, Kind, Leaf};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 
@@ -76,8 +75,13 @@ impl Compiler<'_> {
             computed,
         };
         Some(match tools.is_empty() {
-            true => Kind::Generate(generate),
-            false => Kind::Agent(Agent { generate, tools, limit: CallLimit::Rounds(ROUNDS), must_call: false }),
+            true => Kind::Leaf(Leaf::Generate(generate)),
+            false => Kind::Composite(Composite::Agent(Agent {
+                generate,
+                tools,
+                limit: CallLimit::Rounds(ROUNDS),
+                must_call: false,
+            })),
         })
     }
 

@@ -26,11 +26,11 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
+use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Format, Inputs, Kind, Plan, Step};
+use flowloom_core::plan::{Composite, Format, Inputs, Plan, Step};
 use flowloom_core::render::Style;
-use flowloom_core::template::{Missing, TextRules};
 use flowloom_core::value::Map;
 use markdown::mdast::Node;
 
@@ -166,7 +166,7 @@ impl Compiler<'_> {
             limits: Limits::default(),
             functions: std::mem::take(&mut self.functions),
             thread: None,
-            root: Step::new(Key::nth("workflow", 1), Kind::Sequence(built.phases)),
+            root: Step::new(Key::nth("workflow", 1), Composite::Sequence(built.phases)),
         })
     }
 

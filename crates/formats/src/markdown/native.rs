@@ -1,6 +1,6 @@
 //! Converts the subset of JavaScript that is evaluated natively.
 
-use flowloom_core::js::{Binary, Item, Js, Logic, Property, Unary};
+use flowloom_core::expr::js::{Binary, Item, Js, Logic, Property, Unary};
 use flowloom_core::value::{Number, Value};
 use oxc_ast::ast::{
     ArrayExpressionElement, BinaryOperator, ChainElement, Expression, LogicalOperator, MemberExpression,

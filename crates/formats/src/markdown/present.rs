@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use flowloom_core::plan::{Kind, Plan, Step};
+use flowloom_core::plan::{Composite, Env, Kind, Plan, Step};
 use flowloom_core::render::js_value;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use crate::Presented;
 
@@ -46,9 +45,9 @@ fn text(env: &Env) -> String {
 
 /// The names of the top-level actions, in order.
 fn actions(root: &Step) -> Vec<Arc<str>> {
-    let Kind::Sequence(phases) = &root.kind else { return Vec::new() };
+    let Kind::Composite(Composite::Sequence(phases)) = &root.kind else { return Vec::new() };
     let steps = phases.iter().flat_map(|phase| match &phase.kind {
-        Kind::Sequence(steps) => steps.as_slice(),
+        Kind::Composite(Composite::Sequence(steps)) => steps.as_slice(),
         _ => &[],
     });
     steps.flat_map(|step| &step.writes).filter_map(|write| Some(write.names.first()?.as_literal()?.into())).collect()

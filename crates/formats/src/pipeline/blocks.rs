@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
+use flowloom_core::expr::{Data, Template};
 use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
 use flowloom_core::render;
-use flowloom_core::request::{GenerateOptions, Role};
-use flowloom_core::template::{Data, Template};
 use flowloom_core::value::Value;
 
 use super::{BLOCKS, template};

@@ -2,8 +2,8 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::expr::{Data, Part, Ref, Segment, Template};
 use flowloom_core::json::{Node, parse_node};
-use flowloom_core::template::{Data, Part, Ref, Segment, Template};
 
 use super::{inner, template};
 use crate::Problems;

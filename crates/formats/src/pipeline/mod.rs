@@ -11,14 +11,15 @@ pub mod template;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
+use flowloom_core::expr::{Data, Missing, Ref, Template, TextRules};
 use flowloom_core::json::{Node, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Assignment, Dag, DagNode, Format, Inputs, Kind, MemoryOperation, MemoryStep, OnError, Plan, Step, Write,
+    Assignment, Composite, Dag, DagNode, Format, Inputs, Kind, Leaf, MemoryOperation, MemoryStep, OnError, Plan, Step,
+    Write,
 };
 use flowloom_core::render::Style;
-use flowloom_core::template::{Data, Missing, Ref, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 
 use crate::reader::{Fields, Source, beside_file, read_json};
@@ -123,7 +124,10 @@ impl Compiler<'_> {
         let functions = called.collect();
         let mut siblings = Siblings::default();
         let nodes = rows.iter().zip(needs).map(|(row, needs)| node_of(row, needs, &mut siblings)).collect();
-        let dag = Step { span, ..Step::new(Key::nth("nodes", 1), Kind::Dag(Dag { nodes, fails: true })) };
+        let dag = Step {
+            span,
+            ..Step::new(Key::nth("nodes", 1), Kind::Composite(Composite::Dag(Dag { nodes, fails: true })))
+        };
         // Variables set by a node of the DAG are visible to that node only; the outputs of triggers are known before
         // any node runs.
         let started = rows.iter().filter_map(|row| Some((row.id, row.block.as_ref()?)));
@@ -134,10 +138,10 @@ impl Compiler<'_> {
             kept("memory", "load_memory", MemoryOperation::All),
         ];
         if !triggers.is_empty() {
-            steps.push(Step::new(Key::nth("triggers", 1), Kind::Assign(triggers)));
+            steps.push(Step::new(Key::nth("triggers", 1), Composite::Assign(triggers)));
         }
         steps.push(dag);
-        let root = Kind::Sequence(steps);
+        let root = Kind::Composite(Composite::Sequence(steps));
         Some(Plan {
             format: Format::Pipeline,
             name: name.or_else(|| id.clone()).unwrap_or_else(|| self.file.to_owned()),
@@ -303,10 +307,8 @@ impl Compiler<'_> {
             return;
         };
         let field = reference.path.first().and_then(|segment| match segment {
-            flowloom_core::template::Segment::Field(field) | flowloom_core::template::Segment::Key(field) => {
-                Some(field)
-            }
-            flowloom_core::template::Segment::Index(_) => None,
+            flowloom_core::expr::Segment::Field(field) | flowloom_core::expr::Segment::Key(field) => Some(field),
+            flowloom_core::expr::Segment::Index(_) => None,
         });
         let given = target.block.as_ref().map(Definition::output_fields).unwrap_or_default();
         if let Some(field) = field
@@ -328,7 +330,7 @@ impl Compiler<'_> {
 fn kept(variable: &str, key: &str, operation: MemoryOperation) -> Step {
     let key = Key::named(key).unwrap_or_else(|| Key::nth("load", 1));
     let memory = MemoryStep { operation, prompt: Template::default() };
-    Step { writes: vec![Write::to(variable)], ..Step::new(key, Kind::Memory(memory)) }
+    Step { writes: vec![Write::to(variable)], ..Step::new(key, Kind::Leaf(Leaf::Memory(memory))) }
 }
 
 /// The output of a trigger.
@@ -340,9 +342,9 @@ fn triggered(node: &str, block: &str) -> Assignment {
 fn node_of(row: &Row<'_>, needs: Vec<usize>, siblings: &mut Siblings) -> DagNode {
     let inputs = Data::Map(row.inputs.iter().map(|(name, data, _)| (name.as_str().into(), data.clone())).collect());
     let kind = match &row.block {
-        Some(block) if block.is_trigger() => Kind::Assign(vec![triggered(row.id, &block.id)]),
-        Some(block) => Kind::Block(block.step(inputs)),
-        None => Kind::Assign(Vec::new()),
+        Some(block) if block.is_trigger() => Kind::Composite(Composite::Assign(vec![triggered(row.id, &block.id)])),
+        Some(block) => Kind::Leaf(Leaf::Block(block.step(inputs))),
+        None => Kind::Composite(Composite::Assign(Vec::new())),
     };
     let mut step = Step::new(siblings.key(Some(row.id), "node"), kind);
     step.title = row.id.to_owned();

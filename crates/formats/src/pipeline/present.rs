@@ -1,11 +1,10 @@
 //! A pipeline's own result: AgentFlow's `PipelineState` (docs/formats/pipeline.md).
 
+use flowloom_core::expr::Data;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Dag, Kind, Plan, Step};
+use flowloom_core::plan::{Composite, Dag, Env, Kind, Leaf, Plan, Step};
 use flowloom_core::state::{Phase, RunState, StepState};
-use flowloom_core::template::Data;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use crate::Presented;
 
@@ -99,9 +98,9 @@ pub fn nodes(plan: &Plan) -> Vec<PlanNode<'_>> {
 
 /// The DAG of a pipeline's plan, and its path.
 pub fn dag(plan: &Plan) -> Option<(&Dag, Path)> {
-    let Kind::Sequence(steps) = &plan.root.kind else { return None };
+    let Kind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return None };
     steps.iter().find_map(|step| match &step.kind {
-        Kind::Dag(dag) => Some((dag, Path::root().child(&step.key))),
+        Kind::Composite(Composite::Dag(dag)) => Some((dag, Path::root().child(&step.key))),
         _ => None,
     })
 }
@@ -135,7 +134,7 @@ pub fn order(dag: &Dag, is_skipped: impl Fn(usize) -> bool) -> Vec<usize> {
 
 /// The result of a node; `None` if it has not run.
 fn told(node: &Step, step: Option<&StepState>) -> Option<Value> {
-    if let Kind::Assign(rows) = &node.kind {
+    if let Kind::Composite(Composite::Assign(rows)) = &node.kind {
         let row = rows.first()?;
         return row.value.resolve(&Map::new(), super::RULES).ok();
     }
@@ -156,9 +155,9 @@ fn told(node: &Step, step: Option<&StepState>) -> Option<Value> {
 
 fn node_block(node: &Step) -> Value {
     match &node.kind {
-        Kind::Block(block) => (*block.id).into(),
+        Kind::Leaf(Leaf::Block(block)) => (*block.id).into(),
         // The block of a trigger is its type.
-        Kind::Assign(rows) => match rows.first().map(|row| &row.value) {
+        Kind::Composite(Composite::Assign(rows)) => match rows.first().map(|row| &row.value) {
             Some(Data::Constant(value)) => value.get("trigger_type").cloned().unwrap_or_default(),
             _ => Value::Null,
         },

@@ -1,7 +1,7 @@
 //! `{{node.field}}` references: word characters and at least one dot, without blanks (docs/formats/pipeline.md). A text
 //! that consists of one reference, apart from white space, preserves the type of the value.
 
-use flowloom_core::template::{Part, Ref, Segment, Template};
+use flowloom_core::expr::{Part, Ref, Segment, Template};
 
 /// Parses an input of a node.
 pub fn parse(text: &str) -> Template {

@@ -1,10 +1,10 @@
 //! The effect of a `functionId`: functions that are step kinds of their own, and callable functions.
 
+use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
-use flowloom_core::plan::{Call, Generate, Kind, MemoryOperation, MemoryStep};
-use flowloom_core::request::{GenerateOptions, Role};
-use flowloom_core::template::{Data, Template};
+use flowloom_core::expr::{Data, Template};
+use flowloom_core::plan::{Call, Generate, Kind, Leaf, MemoryOperation, MemoryStep};
 
 use super::Compiler;
 
@@ -39,7 +39,7 @@ impl Compiler<'_> {
             return Some(call(id, prompt, is_collect));
         }
         Some(match id {
-            "agent::chat" => Kind::Generate(Generate {
+            "agent::chat" => Kind::Leaf(Leaf::Generate(Generate {
                 model: None,
                 system: None,
                 thread: None,
@@ -47,13 +47,13 @@ impl Compiler<'_> {
                 messages: vec![(Role::User, Data::Text(prompt))],
                 schema: None,
                 options: GenerateOptions::default(),
-            }),
+            })),
             "memory::get" | "memory::set" => {
                 let is_get = id == "memory::get";
                 let operation = if is_get { MemoryOperation::Get } else { MemoryOperation::Set };
-                Kind::Memory(MemoryStep { operation, prompt })
+                Kind::Leaf(Leaf::Memory(MemoryStep { operation, prompt }))
             }
-            "human::ask" => Kind::Ask { question: prompt, schema: None },
+            "human::ask" => Kind::Leaf(Leaf::Ask { question: prompt, schema: None }),
             id if self.sources.server_of(id).is_some() => call(id, prompt, is_collect),
             id if BUILT_IN.contains(&id) || self.sources.functions.iter().any(|name| name == id) => {
                 call(id, prompt, is_collect)
@@ -80,5 +80,5 @@ impl Compiler<'_> {
 
 fn call(id: &str, prompt: Template, is_collect: bool) -> Kind {
     let extra = if is_collect { vec![("fanoutResults".into(), "__fanout".into())] } else { Vec::new() };
-    Kind::Call(Call { function: id.into(), prompt, extra, arguments: None })
+    Kind::Leaf(Leaf::Call(Call { function: id.into(), prompt, extra, arguments: None }))
 }

@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
-use flowloom_core::expr::Expr;
+use flowloom_core::expr::{Expr, Missing, Ref, Template, TextRules};
 use flowloom_core::json::{Node, parse_literal, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Exhausted, Format, Inputs, Kind, Loop, LoopOutput, LoopTest, OnError, Plan, Policy, RetryRule, Step, Write,
+    Composite, Exhausted, Format, Inputs, Kind, Leaf, Loop, LoopOutput, LoopTest, OnError, Plan, Policy, RetryRule,
+    Step, Write,
 };
 use flowloom_core::render::Style;
-use flowloom_core::template::{Missing, Ref, Template, TextRules};
 
 use crate::reader::{Fields, Source, find, read_json};
 use crate::{Problems, Sources};
@@ -114,7 +114,7 @@ impl Compiler<'_> {
         let rows: Vec<Row<'_>> = items.iter().filter_map(|item| self.row(item)).collect();
         self.check_names(&rows);
         let steps = self.batches(&rows);
-        let root = Step { span, ..Step::new(Key::nth("steps", 1), Kind::Sequence(steps)) };
+        let root = Step { span, ..Step::new(Key::nth("steps", 1), Kind::Composite(Composite::Sequence(steps))) };
         Some(Plan {
             format: Format::Steps,
             id: id.map(|(id, _)| id.to_owned()),
@@ -190,7 +190,8 @@ impl Compiler<'_> {
                 let members: Vec<_> = batch.iter().filter_map(|row| self.step(row, &mut inner)).collect();
                 self.known.push("__fanout".to_owned());
                 batch.iter().for_each(|row| self.learn(row));
-                let mut step = Step { span: batch[0].node.span, ..Step::new(key, Kind::Parallel(members)) };
+                let mut step =
+                    Step { span: batch[0].node.span, ..Step::new(key, Kind::Composite(Composite::Parallel(members))) };
                 step.writes = vec![Write::to("__fanout")];
                 steps.push(step);
                 continue;
@@ -218,7 +219,7 @@ impl Compiler<'_> {
         }
         let secret = prompt.secrets().next().map(|name| name.to_string());
         let kind = self.function(function, span, prompt, is_collect)?;
-        if let (Some(name), Some((_, prompt)), false) = (secret, written, matches!(kind, Kind::Call(_))) {
+        if let (Some(name), Some((_, prompt)), false) = (secret, written, matches!(kind, Kind::Leaf(Leaf::Call(_)))) {
             let at = find(self.text, prompt, &format!("{{{{secret.{name}}}}}"));
             let message = format!("the secret {name} would reach a model, a person or the memory");
             self.problems.error(Code::SecretInPrompt, at, message).help =
@@ -317,7 +318,7 @@ impl Compiler<'_> {
             output: LoopOutput::Last,
             body: Box::new(body),
         };
-        Step { title, span, policy, ..Step::new(key, Kind::Loop(looped)) }
+        Step { title, span, policy, ..Step::new(key, Kind::Composite(Composite::Loop(looped))) }
     }
 }
 

@@ -1,13 +1,12 @@
 //! A step list's own result: `{runId, results, vars}`, and the record that AgentOS stores for a run.
 
-use flowloom_core::bind;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Kind, OnError, Plan, Step};
+use flowloom_core::plan::bind;
+use flowloom_core::plan::{Composite, Env, Kind, OnError, Plan, Step};
 use flowloom_core::render;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
 
 use crate::Presented;
 
@@ -53,12 +52,12 @@ pub fn not_found(id: &str) -> String {
 fn tell<'a>(plan: &'a Plan, state: &'a RunState) -> Told<'a> {
     let env = Env::of(plan.initial(&state.inputs()));
     let mut told = Told { plan, state, env, results: Vec::new() };
-    let Kind::Sequence(steps) = &plan.root.kind else { return told };
+    let Kind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return told };
     for step in steps {
         let path = Path::root().child(&step.key);
         let goes_on = match &step.kind {
-            Kind::Parallel(members) => told.fanout(step, members, &path),
-            Kind::Loop(looped) => told.repeated(step, &looped.body, &path),
+            Kind::Composite(Composite::Parallel(members)) => told.fanout(step, members, &path),
+            Kind::Composite(Composite::Loop(looped)) => told.repeated(step, &looped.body, &path),
             _ => told.single(step, &path),
         };
         if !goes_on {
@@ -134,7 +133,8 @@ impl Told<'_> {
             }
         }
         let Some(done) = self.state.step(path) else { return false };
-        let done = StepState { started_at: started.unwrap_or(done.started_at), ..done.clone() };
+        let mut done = done.clone();
+        done.started_at = started.unwrap_or(done.started_at);
         match done.phase {
             Phase::Finished => self.results.push(entry(step, &done, last.unwrap_or_default(), false)),
             Phase::Failed if step.policy.on_error == OnError::Continue => {

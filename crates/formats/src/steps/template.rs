@@ -1,6 +1,6 @@
 //! `{{name}}` references: word characters without blanks (docs/formats/steps.md), extended by dotted paths.
 
-use flowloom_core::template::{Part, Ref, Segment, Template};
+use flowloom_core::expr::{Part, Ref, Segment, Template};
 
 /// Parses a prompt. Anything other than `{{name}}` or `{{name.part.part}}` is text; `{{secret.NAME}}` is a secret.
 pub(super) fn parse(text: &str) -> Template {

@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::quantized::gguf_file::Content;
 use flowloom_core::Value;
-use flowloom_core::request::{Message, MessagePart, ToolDeclaration};
-use flowloom_core::thread::Messages;
+use flowloom_core::chat::{Message, MessagePart, Messages, ToolDeclaration};
 
 use super::grammar::{self, Grammars};
 use super::llama::{self, Llama, Session};

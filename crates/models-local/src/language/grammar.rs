@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use flowloom_core::Value;
-use flowloom_core::json;
-use flowloom_core::request::ToolDeclaration;
+use flowloom_core::chat::ToolDeclaration;
+use flowloom_core::{Value, json};
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 use llguidance::{Matcher, ParserFactory};

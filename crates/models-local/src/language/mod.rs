@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flowloom_core::json;
-use flowloom_core::request::{GenerateRequest, Generated, ToolCall, Usage};
-use flowloom_core::{Code, StepError};
+use flowloom_core::chat::{ToolCall, Usage};
+use flowloom_core::effect::{GenerateRequest, Generated};
+use flowloom_core::{Code, StepError, json};
 use flowloom_models::LOCAL_MAX_ANSWER_TOKENS;
 use flowloom_runtime::effects::Context;
 
@@ -151,7 +151,7 @@ pub fn measure(file: &Path, words: usize, max_tokens: usize) -> Result<Speed, St
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let text = "The weaver sets up the loom before the first thread runs. ".repeat(words.div_ceil(11));
     let question = format!("{text}\nTell a long story about the weaver.");
-    let messages = vec![flowloom_core::request::Message::new(flowloom_core::request::Role::User, question)].into();
+    let messages = vec![flowloom_core::chat::Message::new(flowloom_core::chat::Role::User, question)].into();
     let prompt = engine.prompt(&messages, &[]).map_err(silent)?;
     let stop = AtomicBool::new(false);
     let sampler = Sampler::new(0.0, 1.0, 0);

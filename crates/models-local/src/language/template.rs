@@ -1,7 +1,7 @@
 //! Renders a conversation with the chat template of a GGUF file. Produces text only; `vocabulary` splits it into
 //! tokens.
 
-use flowloom_core::request::{Message, Role, ToolDeclaration};
+use flowloom_core::chat::{Message, Role, ToolDeclaration};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Value, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, context};

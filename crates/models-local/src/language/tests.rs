@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use flowloom_core::request::{GenerateOptions, Message, Purpose, Role, ToolDeclaration};
+use flowloom_core::chat::{GenerateOptions, Message, Role, ToolDeclaration};
+use flowloom_core::effect::Purpose;
 use flowloom_core::{Path as StepPath, RunId, Value};
 use flowloom_runtime::effects::Deltas;
 

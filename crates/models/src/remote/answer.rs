@@ -1,7 +1,7 @@
 //! A provider's answer in our own terms, before its price is computed.
 
 use flowloom_core::Code;
-use flowloom_core::request::ToolCall;
+use flowloom_core::chat::ToolCall;
 
 use super::failure::Failure;
 

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
+use flowloom_core::effect::is_passing;
 use flowloom_core::error::Retry;
-use flowloom_core::http::is_passing;
 use flowloom_core::{Code, StepError};
 use reqwest::header::HeaderMap;
 

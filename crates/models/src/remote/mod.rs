@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use flowloom_core::request::GenerateRequest;
+use flowloom_core::effect::GenerateRequest;
 use flowloom_core::{Code, StepError};
 use flowloom_runtime::effects::{Boxed, Context};
 use futures_util::{FutureExt as _, TryFutureExt as _};

@@ -3,7 +3,8 @@
 use std::time::SystemTime;
 
 use flowloom_core::Code;
-use flowloom_core::request::{GenerateRequest, Message, MessagePart, Role, ToolCall};
+use flowloom_core::chat::{Message, MessagePart, Role, ToolCall};
+use flowloom_core::effect::GenerateRequest;
 use futures_util::StreamExt;
 use genai::adapter::AdapterKind;
 use genai::chat::{

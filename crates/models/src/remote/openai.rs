@@ -2,9 +2,9 @@
 //! response stream. Implemented here because genai fails on a finished answer without `[DONE]`, ignores `event: error`,
 //! and lets a server's tool index determine how much memory is allocated.
 
-use flowloom_core::json;
-use flowloom_core::request::{GenerateRequest, Message, MessagePart, Role, ToolCall};
-use flowloom_core::{Code, Value};
+use flowloom_core::chat::{Message, MessagePart, Role, ToolCall};
+use flowloom_core::effect::GenerateRequest;
+use flowloom_core::{Code, Value, json};
 use serde_json::{Value as Json, json};
 
 use super::answer::Answer;

@@ -1,6 +1,7 @@
 //! Request bodies and response streams of OpenAI's protocol.
 
-use flowloom_core::request::{GenerateOptions, Purpose, ToolDeclaration};
+use flowloom_core::chat::{GenerateOptions, ToolDeclaration};
+use flowloom_core::effect::Purpose;
 
 use super::*;
 

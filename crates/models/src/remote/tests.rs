@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use flowloom_core::chat::{GenerateOptions, Message, Role};
+use flowloom_core::effect::{GenerateRequest, Generated, Purpose};
 use flowloom_core::error::Retry;
-use flowloom_core::request::{GenerateOptions, GenerateRequest, Generated, Message, Purpose, Role};
 use flowloom_core::{Code, Path, RunId, StepError, json};
 use flowloom_runtime::effects::{Boxed, Context, Deltas, Model};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,11 +1,11 @@
 //! A model with tools: call the model, run the tools it requests, send it the results, and repeat.
 
+use flowloom_core::chat::{Message, Role, ToolCall};
+use flowloom_core::effect::{GenerateRequest, Request};
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Agent, CallLimit, Step};
+use flowloom_core::plan::{Agent, CallLimit, Env, Step};
 use flowloom_core::render::{self, Style};
-use flowloom_core::request::{GenerateRequest, Message, Request, Role, ToolCall};
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::tool::Told;
 use super::{Halt, Interpreter, Place, Walked};

@@ -7,12 +7,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use flowloom_core::chat::{GenerateOptions, Message};
 use flowloom_core::code::Code;
+use flowloom_core::effect::{GenerateRequest, Generated, HttpReply, HttpRequest, Purpose, Request};
 use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::Policy;
-use flowloom_core::request::{GenerateOptions, GenerateRequest, Generated, Message, Purpose, Request};
 use flowloom_core::value::Value;
 
 use super::{Halt, Interpreter, Place};

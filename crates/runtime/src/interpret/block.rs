@@ -2,10 +2,10 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
+use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json;
 use flowloom_core::plan::Block;
 use flowloom_core::render::{self, Style};
-use flowloom_core::template::{Missing, TextRules};
 use flowloom_core::value::Value;
 
 use crate::schema::complaints;

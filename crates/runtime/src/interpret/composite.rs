@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use flowloom_core::bind;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::Event;
 use flowloom_core::expr::Expr;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Assignment, Dag, Exhausted, Loop, LoopOutput, LoopTest, Machine, Step, Subflow};
+use flowloom_core::plan::bind;
+use flowloom_core::plan::{Assignment, Dag, Env, Exhausted, Loop, LoopOutput, LoopTest, Machine, Step, Subflow};
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::scoped::{self, Iterations};
 use super::{Halt, Interpreter, Place, Walk, Walked};

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use flowloom_core::budget::{Claim, Ledger, Reservation};
+use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, GenerateRequest, Generated, Purpose, PythonReply, Request};
 use flowloom_core::error::StepError;
-use flowloom_core::event::{AfterFailure, Event, MemoryWrite, Resolution};
+use flowloom_core::event::{AfterFailure, Event, EventKind, MemoryWrite, Resolution};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{CallRequest, GenerateRequest, Generated, Purpose, PythonReply, Request, Usage};
 use flowloom_core::value::Value;
 
 use super::below::Below;
@@ -79,7 +80,7 @@ impl Interpreter {
             Some(Recorded::Failed { error, then }) => return Err(Failure::Step(error, Some(then))),
             None => {}
         }
-        let aborted = emitted == Emitted::Recorded && self.log.take(path, attempt, "step_aborted").is_some();
+        let aborted = emitted == Emitted::Recorded && self.log.take(path, attempt, EventKind::StepAborted).is_some();
         if aborted || self.log.mode == Mode::Replay {
             self.log.forever().await;
         }
@@ -134,7 +135,7 @@ impl Interpreter {
         if emitted == Emitted::New || effect.class == EffectClass::AtLeastOnce {
             return Ok(None);
         }
-        if self.log.take(&place.path, attempt, "step_uncertain").is_none() {
+        if self.log.take(&place.path, attempt, EventKind::StepUncertain).is_none() {
             self.log.note(&place.path, attempt, Event::StepUncertain);
         }
         match self.log.resolution(&place.path, attempt).await {
@@ -238,7 +239,7 @@ impl Interpreter {
     }
 
     async fn wait(&self, place: &Place, attempt: u32, duration_ms: u64) -> Result<Outcome, Failure> {
-        let until = match self.log.take(&place.path, attempt, "timer_set").map(|record| record.event.clone()) {
+        let until = match self.log.take(&place.path, attempt, EventKind::TimerSet).map(|record| record.event.clone()) {
             Some(Event::TimerSet { until }) => until,
             _ => {
                 let until = self.log.now_ms().saturating_add(duration_ms);
@@ -339,12 +340,12 @@ fn answer(generated: Generated, request: &GenerateRequest) -> Outcome {
     Outcome { output, usage, memory: Vec::new() }
 }
 
-fn read_reply(reply: &flowloom_core::http::HttpReply) -> Result<Outcome, Failure> {
+fn read_reply(reply: &flowloom_core::effect::HttpReply) -> Result<Outcome, Failure> {
     if (200..300).contains(&reply.status) {
-        return Ok(plain(flowloom_core::http::decode(&reply.body)));
+        return Ok(plain(flowloom_core::effect::decode(&reply.body)));
     }
     let message = format!("HTTP error! status: {}", reply.status);
-    let error = if flowloom_core::http::is_passing(reply.status) { StepError::passing } else { StepError::new };
+    let error = if flowloom_core::effect::is_passing(reply.status) { StepError::passing } else { StepError::new };
     Err(error(Code::HttpStatus, message.clone()).into())
 }
 

@@ -2,27 +2,24 @@
 
 use std::sync::{Arc, PoisonError};
 
-use flowloom_core::args::Payload;
+use flowloom_core::chat::content;
+use flowloom_core::chat::{GenerateOptions, Message, Messages, Role};
 use flowloom_core::code::Code;
-use flowloom_core::content;
+use flowloom_core::effect::{
+    AskRequest, CallRequest, GenerateRequest, HttpRequest, Payload, Purpose, PythonRequest, Request, ScrapeRequest,
+};
 use flowloom_core::error::{Retry, StepError};
-use flowloom_core::event::{AfterFailure, Event};
+use flowloom_core::event::{AfterFailure, Event, EventKind};
+use flowloom_core::expr::{Data, Lookup, Template};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{
-    Block, BlockCode, Call, EffectClass, Generate, Kind, MemoryOperation, MemoryStep, OnError, Policy, RetryRule,
+    Block, BlockCode, Call, EffectClass, Env, Generate, Leaf, MemoryOperation, MemoryStep, OnError, Policy, RetryRule,
     Scrape, Step,
 };
 use flowloom_core::render::{self, Style};
-use flowloom_core::request::{
-    AskRequest, CallRequest, GenerateOptions, GenerateRequest, Message, Purpose, PythonRequest, Request, Role,
-    ScrapeRequest,
-};
 use flowloom_core::rich::Rich;
-use flowloom_core::template::{Data, Lookup, Template};
-use flowloom_core::thread::Messages;
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::block;
 use super::effect::{Effect, Failure};
@@ -36,29 +33,34 @@ const SUMMARY_PART_PERCENT: u64 = 45;
 const UNKNOWN_WINDOW_BYTES: usize = 8_000;
 
 impl Interpreter {
-    pub(super) async fn leaf(&self, step: &Step, env: &mut Env, place: &Place) -> Walked {
+    pub(super) async fn leaf(&self, step: &Step, leaf: &Leaf, env: &mut Env, place: &Place) -> Walked {
         if let (Some(agent), Some(capability)) = (&self.agent, &step.capability)
             && let Err(error) = self.effects.functions.permit(agent, capability)
         {
             let (error, _) = self.record_failure(&step.policy, place, 0, error)?;
             return Err(Halt::Failed(error, place.path.clone()));
         }
-        match &step.kind {
-            Kind::Scrape(scrape) => Box::pin(self.scraped(step, scrape, env, place)).await,
-            Kind::Generate(generate) => self.asked(step, generate, env, place).await,
-            Kind::Block(block) => self.block(step, block, env, place).await,
-            _ => self.single(step, env, place).await,
+        match leaf {
+            Leaf::Scrape(scrape) => Box::pin(self.scraped(step, scrape, env, place)).await,
+            Leaf::Generate(generate) => self.asked(step, leaf, generate, env, place).await,
+            Leaf::Block(block) => self.block(step, leaf, block, env, place).await,
+            Leaf::Fail { .. }
+            | Leaf::Http(_)
+            | Leaf::Call(_)
+            | Leaf::Memory(_)
+            | Leaf::Ask { .. }
+            | Leaf::Wait { .. } => self.single(step, leaf, env, place).await,
         }
     }
 
     /// Runs a leaf that is a single effect; boxed separately from the steps around it.
-    fn single<'a>(&'a self, step: &'a Step, env: &'a Env, place: &'a Place) -> Boxed<'a, Walked> {
-        Box::pin(self.attempts(&step.policy, place, move || self.request(&step.kind, env, place)))
+    fn single<'a>(&'a self, step: &'a Step, leaf: &'a Leaf, env: &'a Env, place: &'a Place) -> Boxed<'a, Walked> {
+        Box::pin(self.attempts(&step.policy, place, move || self.request(leaf, env, place)))
     }
 
     /// A model call, possibly as part of a conversation.
-    async fn asked(&self, step: &Step, generate: &Generate, env: &mut Env, place: &Place) -> Walked {
-        let output = self.single(step, env, place).await?;
+    async fn asked(&self, step: &Step, leaf: &Leaf, generate: &Generate, env: &mut Env, place: &Place) -> Walked {
+        let output = self.single(step, leaf, env, place).await?;
         if let Some(thread) = &generate.thread {
             let said = self.messages(&generate.messages, env, place);
             let said = said.map_err(|error| Halt::Failed(error, place.path.clone()))?;
@@ -73,8 +75,8 @@ impl Interpreter {
     }
 
     /// A block: its output is checked, and its memory writes become visible to later steps.
-    async fn block(&self, step: &Step, block: &Block, env: &mut Env, place: &Place) -> Walked {
-        let output = self.single(step, env, place).await?;
+    async fn block(&self, step: &Step, leaf: &Leaf, block: &Block, env: &mut Env, place: &Place) -> Walked {
+        let output = self.single(step, leaf, env, place).await?;
         self.take_in_memory(&place.path, env);
         if let Some(problem) = block::problem(block, output.as_ref()) {
             let (error, _) = self.record_failure(&step.policy, place, 0, problem)?;
@@ -166,7 +168,7 @@ impl Interpreter {
 
     /// Waits until the next attempt, unless the record already contains it.
     async fn pause(&self, place: &Place, attempt: u32, at: u64) {
-        if !self.log.has(&place.path, attempt + 1, "step_started") {
+        if !self.log.has(&place.path, attempt + 1, EventKind::StepStarted) {
             self.log.live().await;
             let _activity = self.log.activity();
             self.effects.clock.sleep_until(at).await;
@@ -192,34 +194,20 @@ impl Interpreter {
         }
     }
 
-    fn request(&self, kind: &Kind, env: &Env, place: &Place) -> Result<Request, StepError> {
-        match kind {
-            Kind::Generate(generate) => Ok(Request::Generate(Box::new(self.generate_request(generate, env, place)?))),
-            Kind::Http(spec) => Ok(Request::Http(spec.request(env, place.text)?)),
-            Kind::Scrape(scrape) => self.scrape_request(scrape, env, place),
-            Kind::Call(call) => Ok(Request::Call(call_request(call, env, place)?)),
-            Kind::Block(block) => self.block_request(block, env, place),
-            Kind::Memory(step) => memory_request(step, env, place),
-            Kind::Ask { question, schema } => {
+    fn request(&self, leaf: &Leaf, env: &Env, place: &Place) -> Result<Request, StepError> {
+        match leaf {
+            Leaf::Generate(generate) => Ok(Request::Generate(Box::new(self.generate_request(generate, env, place)?))),
+            Leaf::Http(spec) => Ok(Request::Http(HttpRequest::resolve(spec, env, place.text)?)),
+            Leaf::Scrape(scrape) => self.scrape_request(scrape, env, place),
+            Leaf::Call(call) => Ok(Request::Call(call_request(call, env, place)?)),
+            Leaf::Block(block) => self.block_request(block, env, place),
+            Leaf::Memory(step) => memory_request(step, env, place),
+            Leaf::Ask { question, schema } => {
                 let question = no_secrets(question.resolve(env, place.text)?)?;
                 Ok(Request::Ask(AskRequest { question, schema: schema.clone(), subject: None }))
             }
-            Kind::Wait { duration_ms } => Ok(Request::Wait { duration_ms: *duration_ms }),
-            Kind::Fail { code, message } => Err(StepError::new(*code, message.clone())),
-            Kind::Sequence(_)
-            | Kind::Parallel(_)
-            | Kind::Dag(_)
-            | Kind::Machine(_)
-            | Kind::Loop(_)
-            | Kind::Branch { .. }
-            | Kind::Return(_)
-            | Kind::Subflow(_)
-            | Kind::Scoped(_)
-            | Kind::Agent(_)
-            | Kind::Turn(_)
-            | Kind::Tools(_)
-            | Kind::Say(_)
-            | Kind::Assign(_) => Err(StepError::new(Code::StepRefused, "a composite is not an effect")),
+            Leaf::Wait { duration_ms } => Ok(Request::Wait { duration_ms: *duration_ms }),
+            Leaf::Fail { code, message } => Err(StepError::new(*code, message.clone())),
         }
     }
 

@@ -19,18 +19,17 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_core::bind;
 use flowloom_core::budget::Ledger;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::{AfterFailure, Event, MemoryWrite, RunCreated};
+use flowloom_core::expr::TextRules;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Kind, OnError, Plan, Step};
-use flowloom_core::template::TextRules;
+use flowloom_core::plan::bind;
+use flowloom_core::plan::{Composite, Env, Kind, OnError, Plan, Step};
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use crate::effects::{Boxed, Effects};
 use crate::log::RunLog;
@@ -190,29 +189,25 @@ impl Interpreter {
         // Boxed, so that the future of a leaf does not reserve space for that of a composite: small futures are
         // allocated faster.
         match &step.kind {
-            Kind::Sequence(steps) => Box::pin(self.sequence(steps, env, &inner)).await,
-            Kind::Parallel(members) => Box::pin(self.parallel(members, env, &inner)).await,
-            Kind::Dag(dag) => Box::pin(self.dag(dag, env, &inner)).await,
-            Kind::Machine(machine) => Box::pin(self.machine(machine, env, &inner)).await,
-            Kind::Loop(looped) => Box::pin(self.repeat(looped, env, &inner)).await,
-            Kind::Branch { arms, otherwise } => self.branch(arms, otherwise.as_deref(), env, &inner).await,
-            Kind::Return(step) => self.step_at(step, env, inner).await.and_then(|output| Err(Halt::Return(output))),
-            Kind::Subflow(subflow) => Box::pin(self.subflow(subflow, env, &inner)).await,
-            Kind::Scoped(scoped) => Box::pin(self.scoped(scoped, env, &inner)).await,
-            Kind::Say(say) => self.say(say, env, place),
-            Kind::Turn(turn) => Box::pin(self.turn(step, turn, env, &inner)).await,
-            Kind::Tools(tools) => Box::pin(self.tools(step, tools, env, &inner)).await,
-            Kind::Agent(agent) => Box::pin(self.agent(step, agent, env, &inner)).await,
-            Kind::Assign(rows) => self.assign(rows, env, place),
-            Kind::Fail { .. }
-            | Kind::Generate(_)
-            | Kind::Http(_)
-            | Kind::Scrape(_)
-            | Kind::Call(_)
-            | Kind::Block(_)
-            | Kind::Memory(_)
-            | Kind::Ask { .. }
-            | Kind::Wait { .. } => self.leaf(step, env, place).await,
+            Kind::Leaf(leaf) => self.leaf(step, leaf, env, place).await,
+            Kind::Composite(Composite::Sequence(steps)) => Box::pin(self.sequence(steps, env, &inner)).await,
+            Kind::Composite(Composite::Parallel(members)) => Box::pin(self.parallel(members, env, &inner)).await,
+            Kind::Composite(Composite::Dag(dag)) => Box::pin(self.dag(dag, env, &inner)).await,
+            Kind::Composite(Composite::Machine(machine)) => Box::pin(self.machine(machine, env, &inner)).await,
+            Kind::Composite(Composite::Loop(looped)) => Box::pin(self.repeat(looped, env, &inner)).await,
+            Kind::Composite(Composite::Branch { arms, otherwise }) => {
+                self.branch(arms, otherwise.as_deref(), env, &inner).await
+            }
+            Kind::Composite(Composite::Return(step)) => {
+                self.step_at(step, env, inner).await.and_then(|output| Err(Halt::Return(output)))
+            }
+            Kind::Composite(Composite::Subflow(subflow)) => Box::pin(self.subflow(subflow, env, &inner)).await,
+            Kind::Composite(Composite::Scoped(scoped)) => Box::pin(self.scoped(scoped, env, &inner)).await,
+            Kind::Composite(Composite::Say(say)) => self.say(say, env, place),
+            Kind::Composite(Composite::Turn(turn)) => Box::pin(self.turn(step, turn, env, &inner)).await,
+            Kind::Composite(Composite::Tools(tools)) => Box::pin(self.tools(step, tools, env, &inner)).await,
+            Kind::Composite(Composite::Agent(agent)) => Box::pin(self.agent(step, agent, env, &inner)).await,
+            Kind::Composite(Composite::Assign(rows)) => self.assign(rows, env, place),
         }
     }
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use flowloom_core::content;
-use flowloom_core::plan::{Helper, Say, Scoped};
-use flowloom_core::request::Role;
+use flowloom_core::chat::Role;
+use flowloom_core::chat::content;
+use flowloom_core::plan::{Env, Following, Helper, Say, Scoped, Vars};
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::{Env, Following, Vars};
 
 use super::{Halt, Interpreter, Place, Walked};
 

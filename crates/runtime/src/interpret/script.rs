@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
+use flowloom_core::effect::ScriptRequest;
 use flowloom_core::error::StepError;
-use flowloom_core::event::{AfterFailure, Event};
-use flowloom_core::expr::Script;
+use flowloom_core::event::{AfterFailure, Event, EventKind};
+use flowloom_core::expr::{Lookup, Script};
 use flowloom_core::hash::Hasher;
 use flowloom_core::path::Key;
-use flowloom_core::request::ScriptRequest;
-use flowloom_core::template::Lookup;
+use flowloom_core::plan::Env;
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::{Halt, Interpreter, Place};
 use crate::log::Mode;
@@ -35,7 +34,10 @@ impl Interpreter {
     }
 
     fn recorded_script(&self, at: &Place) -> Option<Result<Option<Value>, StepError>> {
-        let record = self.log.take(&at.path, 0, "evaluated").or_else(|| self.log.take(&at.path, 0, "step_failed"))?;
+        let record = self
+            .log
+            .take(&at.path, 0, EventKind::Evaluated)
+            .or_else(|| self.log.take(&at.path, 0, EventKind::StepFailed))?;
         match &record.event {
             Event::Evaluated { value } => Some(Ok(value.clone())),
             Event::StepFailed { error, .. } => Some(Err(error.clone())),

@@ -1,15 +1,14 @@
 //! Tool calls: the only place that checks a model's arguments, requests approval, runs a tool, and reports invalid
 //! calls to the model. A tool that is not available is never called.
 
-use flowloom_core::args::Payload;
+use flowloom_core::chat::{ToolCall, ToolDeclaration};
+use flowloom_core::effect::{AskRequest, CallRequest, HttpRequest, Payload, Request};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::{Hash, Hasher};
 use flowloom_core::path::Key;
-use flowloom_core::plan::{AgentTool, Policy, ToolEffect};
+use flowloom_core::plan::{AgentTool, Env, Policy, ToolEffect};
 use flowloom_core::render::{self, Style};
-use flowloom_core::request::{AskRequest, CallRequest, Request, ToolCall, ToolDeclaration};
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::{Halt, Interpreter, Place};
 use crate::effects::Boxed;
@@ -77,7 +76,7 @@ impl Interpreter {
             }
             ToolEffect::Http(spec) => {
                 let locals = vec![("arguments".into(), arguments.clone()), ("owner".into(), (*self.owner).into())];
-                Ok(Request::Http(spec.request(&Env { locals, ..Env::default() }, place.text)?))
+                Ok(Request::Http(HttpRequest::resolve(spec, &Env { locals, ..Env::default() }, place.text)?))
             }
             ToolEffect::Client => {
                 let question = format!("{} {}", tool.declaration.name, render::json(arguments));

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use flowloom_core::chat::{Message, Role, ToolCall, unanswered};
+use flowloom_core::effect::Request;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Router, Step, Tools, Turn};
-use flowloom_core::request::{Message, Request, Role, ToolCall};
-use flowloom_core::thread::unanswered;
+use flowloom_core::plan::{Env, Router, Step, Tools, Turn};
 use flowloom_core::value::Value;
-use flowloom_core::vars::Env;
 
 use super::agent::read_answer;
 use super::{Halt, Interpreter, Place, Walked};

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use flowloom_core::args::Payload;
+use flowloom_core::chat::{GenerateOptions, Message, Role, ToolCall, Usage};
 use flowloom_core::code::Code;
+use flowloom_core::effect::{
+    CallRequest, GenerateRequest, Generated, HttpReply, HttpRequest, Payload, Purpose, PythonReply, PythonRequest,
+    Request, ScrapeRequest, ScriptRequest,
+};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hasher;
-use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{
-    CallRequest, GenerateOptions, GenerateRequest, Generated, Message, Purpose, PythonReply, PythonRequest, Request,
-    Role, ScrapeRequest, ScriptRequest, ToolCall, Usage,
-};
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use flowloom_core::content::Content;
-use flowloom_core::expr::{Expr, Script};
-use flowloom_core::http::{Body, HttpSpec};
+use flowloom_core::chat::{Content, GenerateOptions, Role, ToolDeclaration};
+use flowloom_core::expr::{Data, Expr, Missing, Part, Ref, Script, Template, TextRules};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::*;
+use flowloom_core::plan::{Body, Capture, HttpSpec, *};
 use flowloom_core::render::Style;
-use flowloom_core::request::{Capture, GenerateOptions, Role, ToolDeclaration};
-use flowloom_core::template::{Data, Missing, Part, Ref, Template, TextRules};
 use flowloom_core::value::{Map, Value};
 
 pub(crate) const RULES: TextRules =
@@ -39,7 +36,7 @@ pub(crate) fn text(name: &str) -> Template {
     Template { parts: vec![Part::Text("see ".into()), Part::Ref(reference(name))] }
 }
 
-pub(crate) fn step(key: &str, kind: Kind) -> Step {
+pub(crate) fn step(key: &str, kind: impl Into<Kind>) -> Step {
     let mut step = Step::new(Key::named(key).expect("clean"), kind);
     step.writes = vec![Write::to(key)];
     step
@@ -47,13 +44,13 @@ pub(crate) fn step(key: &str, kind: Kind) -> Step {
 
 pub(crate) fn call(key: &str, function: &str) -> Step {
     let call = Call { function: function.into(), prompt: text("last"), extra: Vec::new(), arguments: None };
-    let mut step = step(key, Kind::Call(call));
+    let mut step = step(key, Leaf::Call(call));
     step.writes.push(Write::to("last"));
     step
 }
 
 pub(crate) fn sequence(key: &str, steps: Vec<Step>) -> Step {
-    step(key, Kind::Sequence(steps))
+    step(key, Composite::Sequence(steps))
 }
 
 fn generate() -> Generate {
@@ -71,7 +68,7 @@ fn generate() -> Generate {
 fn http(key: &str, method: &str) -> Step {
     let url = Template::literal("http://example.test/a");
     let body = Body::Text(text("last"));
-    step(key, Kind::Http(HttpSpec { method: Template::literal(method), url, headers: Vec::new(), body }))
+    step(key, Leaf::Http(HttpSpec { method: Template::literal(method), url, headers: Vec::new(), body }))
 }
 
 fn retried(key: &str, function: &str) -> Step {
@@ -89,7 +86,7 @@ fn continued(mut step: Step) -> Step {
 fn looped(body: Step) -> Step {
     step(
         "rounds",
-        Kind::Loop(Loop {
+        Composite::Loop(Loop {
             body: Box::new(body),
             until: None,
             test: LoopTest::After,
@@ -108,7 +105,7 @@ fn machine() -> Step {
     let second_visit = Expr::Contains(Box::new(Expr::Output), "#2".into());
     step(
         "walk",
-        Kind::Machine(Machine {
+        Composite::Machine(Machine {
             nodes: vec![call("ping", "f"), call("pong", "f")],
             entry: 0,
             edges: vec![edge(0, Some(1), None), edge(1, None, Some(second_visit)), edge(1, Some(0), None)],
@@ -122,7 +119,7 @@ fn dag() -> Step {
     let node = |step, needs| DagNode { step, needs };
     step(
         "dag",
-        Kind::Dag(Dag {
+        Composite::Dag(Dag {
             nodes: vec![
                 node(call("a", "f"), vec![]),
                 node(continued(call("bad", "broken")), vec![]),
@@ -140,7 +137,7 @@ fn agent() -> Step {
     let declaration = ToolDeclaration { name: "add".into(), description: "adds".into(), parameters };
     step(
         "agent",
-        Kind::Agent(Agent {
+        Composite::Agent(Agent {
             generate: Generate { thread: None, ..generate() },
             tools: vec![AgentTool { declaration, effect: ToolEffect::Function("f".into()), needs_approval: false }],
             limit: CallLimit::Rounds(4),
@@ -153,9 +150,9 @@ fn agent() -> Step {
 fn guide() -> Step {
     let declaration = ToolDeclaration { name: "look".into(), description: "looks".into(), parameters: Value::Null };
     let look = AgentTool { declaration, effect: ToolEffect::Flow("g".into()), needs_approval: false };
-    let Kind::Agent(agent) = agent().kind else { unreachable!("it is one") };
+    let Kind::Composite(Composite::Agent(agent)) = agent().kind else { unreachable!("it is one") };
     let tools = [agent.tools.clone(), vec![look]].concat();
-    step("guide", Kind::Agent(Agent { tools, limit: CallLimit::Calls(3), must_call: true, ..agent }))
+    step("guide", Composite::Agent(Agent { tools, limit: CallLimit::Calls(3), must_call: true, ..agent }))
 }
 
 /// A conversation between an agent and its tools, as two nodes of a machine.
@@ -170,11 +167,11 @@ fn talk() -> Step {
     let edge = |from, to, condition| Edge { from, to, condition };
     step(
         "conversation",
-        Kind::Machine(Machine {
+        Composite::Machine(Machine {
             nodes: vec![
                 step(
                     "speaker",
-                    Kind::Turn(Turn {
+                    Composite::Turn(Turn {
                         name: "speaker".into(),
                         generate,
                         tools: vec![add.clone()],
@@ -182,7 +179,7 @@ fn talk() -> Step {
                         unanswered: None,
                     }),
                 ),
-                step("hands", Kind::Tools(Tools { thread: "chat".into(), tools: vec![add] })),
+                step("hands", Composite::Tools(Tools { thread: "chat".into(), tools: vec![add] })),
             ],
             entry: 0,
             edges: vec![edge(0, None, Some(none)), edge(0, Some(1), None), edge(1, Some(0), None)],
@@ -210,22 +207,22 @@ fn story() -> Step {
     let words = Template { parts: vec![Part::Text("say ".into()), Part::Expr(Arc::new(Expr::Script(said.clone())))] };
     let say =
         Say { thread: Some("chapter".into()), role: Role::User, content: Content::Blocks(vec![words]), written: true };
-    let mut say = Step::new(Key::nth("say", 1), Kind::Say(say));
+    let mut say = Step::new(Key::nth("say", 1), Composite::Say(say));
     say.scripts = vec![said];
     let write = Generate { messages: Vec::new(), thread: Some("chapter".into()), ..generate() };
     let body = Scoped {
-        body: vec![say, step("chapter", Kind::Generate(write))],
+        body: vec![say, step("chapter", Leaf::Generate(write))],
         provide: vec![("given".into(), Expr::Script(provided.clone()))],
         sees: vec!["$".into(), "$story".into()],
         gives: vec!["chapter".into()],
         helper: Some(helper.clone()),
     };
-    let mut body = Step::new(Key::nth("scope", 1), Kind::Scoped(body));
+    let mut body = Step::new(Key::nth("scope", 1), Composite::Scoped(body));
     body.scripts = vec![provided];
     let third = Expr::Contains(Box::new(Expr::Script(until.clone())), "until~1[3]".into());
     step(
         "story",
-        Kind::Loop(Loop {
+        Composite::Loop(Loop {
             body: Box::new(body),
             until: Some(third),
             test: LoopTest::Before,
@@ -241,19 +238,19 @@ fn story() -> Step {
 
 fn scrape() -> Step {
     let url = Template::literal("http://example.test/page");
-    step("page", Kind::Scrape(Scrape { url, capture: Capture::Text, selector: None, summarize: true }))
+    step("page", Leaf::Scrape(Scrape { url, capture: Capture::Text, selector: None, summarize: true }))
 }
 
 fn memory(key: &str, operation: MemoryOperation) -> Step {
     let prompt = Template::literal("{\"key\":\"k\",\"value\":7}");
-    step(key, Kind::Memory(MemoryStep { operation, prompt }))
+    step(key, Leaf::Memory(MemoryStep { operation, prompt }))
 }
 
 fn branch() -> Step {
     let is_set = Expr::Ref(reference("first"));
     step(
         "choice",
-        Kind::Branch {
+        Composite::Branch {
             arms: vec![(Expr::Not(Box::new(is_set)), call("no", "f")), (Expr::Constant(true.into()), call("yes", "f"))],
             otherwise: None,
         },
@@ -261,14 +258,14 @@ fn branch() -> Step {
 }
 
 fn subflow() -> Step {
-    let inner = plan(sequence("inner", vec![call("x", "f"), step("end", Kind::Return(Box::new(call("y", "f"))))]));
-    step("sub", Kind::Subflow(Subflow { plan: Arc::new(inner), inputs: Data::Constant(Value::Null) }))
+    let inner = plan(sequence("inner", vec![call("x", "f"), step("end", Composite::Return(Box::new(call("y", "f"))))]));
+    step("sub", Composite::Subflow(Subflow { plan: Arc::new(inner), inputs: Data::Constant(Value::Null) }))
 }
 
 fn python(key: &str) -> Step {
     step(
         key,
-        Kind::Block(Block {
+        Leaf::Block(Block {
             id: "block".into(),
             code: BlockCode::Python { source: "code".into(), effect: EffectClass::AtLeastOnce },
             inputs: Data::Map(vec![("last".into(), Data::Text(text("last")))]),
@@ -280,7 +277,7 @@ fn python(key: &str) -> Step {
 }
 
 fn ask() -> Step {
-    step("ask", Kind::Ask { question: text("last"), schema: None })
+    step("ask", Leaf::Ask { question: text("last"), schema: None })
 }
 
 /// A plan with every kind of step that takes part in conversations.
@@ -290,7 +287,7 @@ pub(crate) fn conversations() -> Plan {
         vec![
             memory("all-of-it", MemoryOperation::All),
             memory("profile", MemoryOperation::Profile),
-            step("fan", Kind::Parallel(vec![python("block"), call("beside", "f"), call("asker", "asks")])),
+            step("fan", Composite::Parallel(vec![python("block"), call("beside", "f"), call("asker", "asks")])),
             talk(),
             story(),
             call("last", "f"),
@@ -305,21 +302,21 @@ pub(crate) fn everything() -> Plan {
         vec![
             step(
                 "set",
-                Kind::Assign(vec![Assignment {
+                Composite::Assign(vec![Assignment {
                     name: Template::literal("last"),
                     value: Data::Constant("start".into()),
                     only_if_falsy: true,
                 }]),
             ),
             call("first", "f"),
-            step("generate", Kind::Generate(generate())),
+            step("generate", Leaf::Generate(generate())),
             http("get", "GET"),
             scrape(),
             memory("remember", MemoryOperation::Set),
             memory("recall", MemoryOperation::Get),
             step(
                 "fan",
-                Kind::Parallel(vec![
+                Composite::Parallel(vec![
                     call("p1", "f"),
                     sequence("p2", vec![call("q1", "f"), call("q2", "f")]),
                     retried("p3", "flaky"),
@@ -334,7 +331,7 @@ pub(crate) fn everything() -> Plan {
             agent(),
             guide(),
             python("block"),
-            step("pause", Kind::Wait { duration_ms: 60_000 }),
+            step("pause", Leaf::Wait { duration_ms: 60_000 }),
             call("last-call", "f"),
         ],
     ))
@@ -348,7 +345,7 @@ pub(crate) fn delicate() -> Plan {
             call("first", "f"),
             step(
                 "fan",
-                Kind::Parallel(vec![
+                Composite::Parallel(vec![
                     http("post", "POST"),
                     sequence("talk", vec![ask(), call("after", "once")]),
                     call("other", "f"),

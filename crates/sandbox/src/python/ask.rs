@@ -1,8 +1,8 @@
 //! Requests of a block to its run, and their answers.
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::{HttpRequest, normalize_url};
 use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpRequest, normalize_url};
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::Host;
 

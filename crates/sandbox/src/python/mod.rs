@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::{PythonReply, PythonRequest};
 use flowloom_core::error::StepError;
-use flowloom_core::request::{PythonReply, PythonRequest};
 use flowloom_runtime::effects::{Context, Host};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;

@@ -184,7 +184,7 @@ async fn keep_log(mut from: ChildStderr, cap: usize) -> Vec<u8> {
 impl<'a> Job<'a> {
     /// A block of a run of the user `owner`.
     pub(super) fn new(
-        request: &'a flowloom_core::request::PythonRequest,
+        request: &'a flowloom_core::effect::PythonRequest,
         owner: &'a Arc<str>,
         config: &'a SandboxConfig,
     ) -> Job<'a> {

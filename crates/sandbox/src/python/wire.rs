@@ -1,7 +1,8 @@
 //! Messages between this process, the launcher and an interpreter.
 
+use flowloom_core::chat::{Message, Role};
+use flowloom_core::effect::PythonReply;
 use flowloom_core::json;
-use flowloom_core::request::{Message, PythonReply, Role};
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
 

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::ScriptRequest;
 use flowloom_core::error::StepError;
 use flowloom_core::json;
-use flowloom_core::request::ScriptRequest;
 use flowloom_core::value::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};

@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flowloom_core::chat::Message;
+use flowloom_core::effect::{Generated, HttpReply, HttpRequest, PythonRequest, ScriptRequest};
 use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpReply, HttpRequest};
-use flowloom_core::json;
 use flowloom_core::path::Path;
-use flowloom_core::request::{Generated, Message, PythonRequest, ScriptRequest};
-use flowloom_core::{RunId, Value};
+use flowloom_core::{RunId, Value, json};
 use flowloom_runtime::effects::{Code as _, Context, Deltas, Host, Reply};
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 

@@ -5,8 +5,8 @@
 
 use std::cell::RefCell;
 
-use flowloom_core::args::{Arguments, Payload};
 use flowloom_core::code::Code;
+use flowloom_core::effect::{Arguments, Payload};
 use flowloom_core::error::StepError;
 use flowloom_core::render;
 use flowloom_core::rich::Rich;

@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, HttpRequest, normalize_url};
 use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpRequest, normalize_url};
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::EffectClass;
-use flowloom_core::request::{CallRequest, Capture};
+use flowloom_core::plan::{Capture, EffectClass};
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::Context;

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, HttpRequest, is_passing, normalize_url};
 use flowloom_core::error::{Retry, StepError};
-use flowloom_core::http::{HttpRequest, is_passing, normalize_url};
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::CallRequest;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::Context;

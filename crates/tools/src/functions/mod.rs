@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::effect::CallRequest;
 use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::CallRequest;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{Context, Functions, Reply, Substeps};
 

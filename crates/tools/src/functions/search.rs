@@ -1,8 +1,8 @@
 //! `tool::web_search`: queries the configured search engine and converts its results to a common shape.
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::HttpRequest;
 use flowloom_core::error::StepError;
-use flowloom_core::http::HttpRequest;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::rich::Rich;

@@ -2,8 +2,8 @@
 //! as in `fetch`.
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::HttpRequest;
 use flowloom_core::error::StepError;
-use flowloom_core::http::HttpRequest;
 use flowloom_core::rich::{Piece, Rich};
 use reqwest::header::LOCATION;
 use reqwest::{Method, Response, StatusCode};

@@ -1,8 +1,8 @@
 //! Headers of a request: which may be sent, which are added, and which must not follow a redirect to another origin.
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::check_header_name;
 use flowloom_core::error::StepError;
-use flowloom_core::http::check_header_name;
 use flowloom_core::rich::Rich;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 

@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::{HttpReply, HttpRequest};
 use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpReply, HttpRequest};
 use flowloom_runtime::effects::{Context, Http, Reply};
 use url::Url;
 

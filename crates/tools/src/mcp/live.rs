@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::render;
-use flowloom_core::request::ToolDeclaration;
 use flowloom_core::value::{Map, Value};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, Implementation,

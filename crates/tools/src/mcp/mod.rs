@@ -14,12 +14,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use flowloom_core::args::{Arguments, Payload};
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::effect::{Arguments, Payload};
 use flowloom_core::error::StepError;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::ToolDeclaration;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::{Map, Value};
 

@@ -10,9 +10,9 @@ mod table;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::{HttpRequest, ScrapeRequest, is_passing, normalize_url};
 use flowloom_core::error::StepError;
-use flowloom_core::http::{HttpRequest, is_passing, normalize_url};
-use flowloom_core::request::{Capture, ScrapeRequest};
+use flowloom_core::plan::Capture;
 use flowloom_core::rich::Rich;
 use flowloom_runtime::effects::{Context, Reply, Scraper};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flowloom_core::code::Code;
-use flowloom_core::http::HttpRequest;
+use flowloom_core::effect::HttpRequest;
 use flowloom_runtime::effects::Boxed;
 use url::Url;
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flowloom_core::args::Payload;
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, Payload};
 use flowloom_core::error::{Retry, StepError};
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::CallRequest;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::{Context, Functions, Reply, Substeps};
 

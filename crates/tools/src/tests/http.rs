@@ -4,8 +4,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::HttpRequest;
 use flowloom_core::error::{Retry, StepError};
-use flowloom_core::http::HttpRequest;
 use flowloom_runtime::effects::Http;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -5,11 +5,10 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowloom_core::args::Payload;
 use flowloom_core::code::Code;
+use flowloom_core::effect::{CallRequest, Payload};
 use flowloom_core::error::{Retry, StepError};
 use flowloom_core::plan::EffectClass;
-use flowloom_core::request::CallRequest;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::Functions as _;

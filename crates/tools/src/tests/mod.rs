@@ -14,9 +14,9 @@ mod search;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use flowloom_core::effect::Request;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
-use flowloom_core::request::Request;
 use flowloom_core::rich::Rich;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{Context, Deltas, Reply, Substeps};

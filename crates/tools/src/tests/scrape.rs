@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::ScrapeRequest;
 use flowloom_core::error::{Retry, StepError};
-use flowloom_core::request::{Capture, ScrapeRequest};
+use flowloom_core::plan::Capture;
 use flowloom_runtime::effects::Scraper;
 
 use super::{Server, client, context, html, reply};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use flowloom_core::effect::AskRequest;
 use flowloom_core::json::parse_value;
 use flowloom_core::path::Path;
-use flowloom_core::request::AskRequest;
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 use rmcp::model::{

@@ -1,6 +1,6 @@
 //! Lists workflows as MCP tools: pages and annotations.
 
-use flowloom_core::plan::{BlockCode, Format, Kind, MemoryOperation, Plan, Step};
+use flowloom_core::plan::{BlockCode, Composite, Format, Kind, Leaf, MemoryOperation, Plan, Step};
 use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
 
 use crate::offers::Offer;
@@ -42,21 +42,22 @@ fn annotations(plan: &Plan) -> ToolAnnotations {
 /// Whether a step changes nothing outside its run.
 fn reads(step: &Step) -> bool {
     match &step.kind {
-        Kind::Http(http) => {
+        Kind::Leaf(Leaf::Http(http)) => {
             let method = http.method.as_literal().map(|method| method.trim().to_ascii_uppercase());
             method.is_some_and(|method| matches!(method.as_str(), "" | "GET" | "HEAD"))
         }
-        Kind::Call(_) | Kind::Tools(_) => false,
-        Kind::Agent(agent) => agent.tools.is_empty(),
-        Kind::Block(block) => matches!(block.code, BlockCode::Prompt(_)),
-        Kind::Memory(memory) => memory.operation != MemoryOperation::Set,
+        Kind::Leaf(Leaf::Call(_)) | Kind::Composite(Composite::Tools(_)) => false,
+        Kind::Composite(Composite::Agent(agent)) => agent.tools.is_empty(),
+        Kind::Leaf(Leaf::Block(block)) => matches!(block.code, BlockCode::Prompt(_)),
+        Kind::Leaf(Leaf::Memory(memory)) => memory.operation != MemoryOperation::Set,
         _ => true,
     }
 }
 
 /// Whether a step accesses only models, people and the store.
 fn stays(step: &Step) -> bool {
-    !matches!(step.kind, Kind::Http(_) | Kind::Scrape(_)) && (reads(step) || matches!(step.kind, Kind::Memory(_)))
+    !matches!(step.kind, Kind::Leaf(Leaf::Http(_) | Leaf::Scrape(_)))
+        && (reads(step) || matches!(step.kind, Kind::Leaf(Leaf::Memory(_))))
 }
 
 #[cfg(test)]

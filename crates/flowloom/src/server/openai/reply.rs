@@ -1,12 +1,12 @@
 //! The answer of a run that is no longer driven: its text, or the tool calls for the client.
 
 use axum::http::StatusCode;
+use flowloom_core::chat::{Role, Usage};
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::{AgentTool, Kind, Plan, ToolEffect};
+use flowloom_core::plan::{AgentTool, Composite, Kind, Plan, ToolEffect};
 use flowloom_core::render;
-use flowloom_core::request::{Role, Usage};
 use flowloom_core::state::{RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
@@ -124,9 +124,9 @@ fn is_of_client(plan: &Plan, name: &str) -> bool {
     let mut found = false;
     plan.root.visit(&mut |step| {
         let tools: &[AgentTool] = match &step.kind {
-            Kind::Agent(agent) => &agent.tools,
-            Kind::Turn(turn) => &turn.tools,
-            Kind::Tools(tools) => &tools.tools,
+            Kind::Composite(Composite::Agent(agent)) => &agent.tools,
+            Kind::Composite(Composite::Turn(turn)) => &turn.tools,
+            Kind::Composite(Composite::Tools(tools)) => &tools.tools,
             _ => &[],
         };
         found |= tools.iter().any(|tool| tool.declaration.name == name && matches!(tool.effect, ToolEffect::Client));

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use flowloom_core::chat::Usage;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::{Format, Plan};
-use flowloom_core::request::Usage;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::{node_results, nodes};

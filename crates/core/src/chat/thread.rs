@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::{Message, MessagePart, Role, ToolCall};
 use crate::hash::{Hash, Hasher};
-use crate::request::{Message, MessagePart, Role, ToolCall};
 
 /// The messages of a conversation so far. Cloning is cheap, and hashing a request that holds a whole conversation costs
 /// one hash, whatever its length.

@@ -1,19 +1,21 @@
-//! The events of a run. Durable records of them form the journal. The database, the event stream, replay and the tests
-//! read records and nothing else.
+//! What can happen to a run. The durable records are the journal; the database, the event stream, replay and the tests
+//! read them and nothing else. Their JSON is in `wire`.
+
+mod wire;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::chat::Usage;
+use crate::effect::AskRequest;
 use crate::error::StepError;
 use crate::hash::Hash;
 use crate::id::RunId;
 use crate::limits::Limits;
 use crate::path::Path;
 use crate::plan::{EffectClass, Format};
-use crate::request::{AskRequest, Usage};
 use crate::status::Status;
 use crate::value::Value;
 
@@ -50,7 +52,7 @@ pub enum Event {
     StepStarted {
         /// Kind of the effect.
         kind: Cow<'static, str>,
-        /// Model, address or function.
+        /// The target of its effect: model, address or function.
         target: Arc<str>,
         /// Hash of the request.
         hash: Hash,
@@ -222,7 +224,6 @@ pub enum Resolution {
     Value(Value),
 }
 
-/// Events that a person or another process puts into the journal, not the interpreter.
 impl Event {
     /// Whether the interpreter itself produces this event, so that replay must produce it again.
     pub fn is_interpreted(&self) -> bool {
@@ -250,83 +251,63 @@ impl Event {
 
     /// The name in streams, filters and the journal.
     pub fn name(&self) -> &'static str {
-        match self {
-            Event::RunCreated(_) => "run_created",
-            Event::RunStarted { .. } => "run_started",
-            Event::StepStarted { .. } => "step_started",
-            Event::StepFinished { .. } => "step_finished",
-            Event::StepFailed { .. } => "step_failed",
-            Event::StepSkipped { .. } => "step_skipped",
-            Event::Evaluated { .. } => "evaluated",
-            Event::Told { .. } => "told",
-            Event::StepAborted { .. } => "step_aborted",
-            Event::EdgeTaken { .. } => "edge_taken",
-            Event::Asked(_) => "asked",
-            Event::Answered { .. } => "answered",
-            Event::TimerSet { .. } => "timer_set",
-            Event::StepUncertain => "step_uncertain",
-            Event::Resolved { .. } => "resolved",
-            Event::CancelRequested { .. } => "cancel_requested",
-            Event::RunSuspended { .. } => "run_suspended",
-            Event::RunFinished { .. } => "run_finished",
+        self.kind().name()
+    }
+}
+
+/// Names each variant of [`Event`] once: its type, and its name in JSON, which serde derives from the variant.
+macro_rules! event_kinds {
+    ($($kind:ident $name:literal,)*) => {
+        /// The type of an event, without its data.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)]
+        pub enum EventKind {
+            $($kind,)*
         }
-    }
+
+        impl EventKind {
+            /// Its name in streams and filters.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(EventKind::$kind => $name,)*
+                }
+            }
+        }
+
+        impl Event {
+            /// Its type.
+            pub fn kind(&self) -> EventKind {
+                match self {
+                    // This pattern fits variants of every shape.
+                    $(Event::$kind { .. } => EventKind::$kind,)*
+                }
+            }
+        }
+    };
 }
 
-/// A record in its serialised form: the header, the name of the event, and its data.
-#[derive(Serialize, Deserialize)]
-struct Wire {
-    run: RunId,
-    seq: u64,
-    at: u64,
-    path: Path,
-    attempt: u32,
-    event: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    data: Option<Box<RawValue>>,
-}
-
-impl Serialize for Record {
-    /// Name and data are siblings of the header fields, so that a reader can filter by `event` without knowing every
-    /// event.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw = |text| RawValue::from_string(text).map_err(serde::ser::Error::custom);
-        let data = self.event.data().map_err(serde::ser::Error::custom)?.map(raw).transpose()?;
-        let event = self.event.name().to_owned();
-        let Record { run, seq, at, path, attempt, .. } = self;
-        let wire = Wire { run: *run, seq: *seq, at: *at, path: path.clone(), attempt: *attempt, event, data };
-        wire.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Record {
-    /// Parsed in two steps, because serde's buffering of flattened fields would lose the exact text of numbers.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Record, D::Error> {
-        let Wire { run, seq, at, path, attempt, event, data } = Wire::deserialize(deserializer)?;
-        let event = Event::from_parts(&event, data.as_deref().map(RawValue::get));
-        Ok(Record { run, seq, at, path, attempt, event: event.map_err(serde::de::Error::custom)? })
-    }
+event_kinds! {
+    RunCreated "run_created",
+    RunStarted "run_started",
+    StepStarted "step_started",
+    StepFinished "step_finished",
+    StepFailed "step_failed",
+    StepSkipped "step_skipped",
+    Evaluated "evaluated",
+    Told "told",
+    StepAborted "step_aborted",
+    EdgeTaken "edge_taken",
+    Asked "asked",
+    Answered "answered",
+    TimerSet "timer_set",
+    StepUncertain "step_uncertain",
+    Resolved "resolved",
+    CancelRequested "cancel_requested",
+    RunSuspended "run_suspended",
+    RunFinished "run_finished",
 }
 
 /// Deserialises a field that is present, even if it is `null`: an output of null is not an absent output.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
-}
-
-impl Event {
-    /// Parses an event from its name and the JSON text of its data.
-    pub fn from_parts(name: &str, data: Option<&str>) -> Result<Event, serde_json::Error> {
-        match data {
-            Some(data) => serde_json::from_str(&format!("{{\"{name}\":{data}}}")),
-            None => serde_json::from_str(&format!("\"{name}\"")),
-        }
-    }
-
-    /// The data of the event as JSON text; `None` for events without data.
-    pub fn data(&self) -> Result<Option<String>, serde_json::Error> {
-        // Serialised as {"name":data}, or as "name" alone.
-        let text = serde_json::to_string(self)?;
-        let data = text.strip_suffix('}').and_then(|text| text.get(self.name().len() + 4..));
-        Ok(data.map(str::to_owned))
-    }
 }

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::chat::{Message, Thread};
+use crate::expr::Lookup;
 use crate::hash::{Hash, Hasher};
 use crate::path::Path;
-use crate::plan::Helper;
-use crate::request::Message;
-use crate::template::Lookup;
-use crate::thread::Thread;
 use crate::value::{Map, Value};
 
 /// Variables in the order of their first write, with a digest of all writes.
@@ -101,6 +99,20 @@ pub struct Env {
     pub transcript: Arc<Vec<Written>>,
     /// The loop whose current iteration these steps are, if they read its `self`.
     pub following: Option<Arc<Following>>,
+}
+
+/// An object `{index, self, last}` about the iterations of a loop: the number of this one, all of them, and the
+/// previous one.
+///
+/// While `until` is evaluated, `self` holds the finished iterations; in the body it also holds the progress of the
+/// current one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Helper {
+    /// The names of the helper object.
+    pub names: Vec<Arc<str>>,
+    /// Whether `self` is read at all. Without it, the cost of building the object does not depend on the number of
+    /// iterations.
+    pub history: bool,
 }
 
 /// The helper of a loop, as it was at the start of the current iteration.

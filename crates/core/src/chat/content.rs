@@ -4,11 +4,10 @@
 //! value is put in place; lists and objects are moved out of the sentence and follow their block as JSON; a file
 //! follows as an image.
 
+use super::{Message, MessagePart, Role};
 use crate::error::StepError;
-use crate::expr::Expr;
+use crate::expr::{Expr, Lookup, Part, Template};
 use crate::render::{self, Style};
-use crate::request::{Message, MessagePart, Role};
-use crate::template::{Lookup, Part, Template};
 use crate::value::Value;
 
 /// The content of a message.

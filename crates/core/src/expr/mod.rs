@@ -1,15 +1,21 @@
 //! Conditions and computed values of a plan: the part of every format's expressions that needs no JavaScript
 //! interpreter.
+//!
+//! Text with references is in `template`, JavaScript in `js`. The three files are one syntax tree.
+
+pub mod js;
+mod template;
 
 use std::sync::Arc;
 
 use crate::code::Code;
 use crate::diagnostic::Span;
 use crate::error::StepError;
-use crate::js::{Js, Place};
 use crate::render::{self, Style};
-use crate::template::{Lookup, Ref};
 use crate::value::Value;
+
+use js::{Js, Place};
+pub use template::*;
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]

@@ -78,7 +78,7 @@ impl Payload {
             hasher.text(key).value(value);
         }
         if let Some(prompt) = &self.prompt {
-            crate::request::hash_rich(hasher, prompt);
+            prompt.hash_into(hasher);
         }
     }
 }

@@ -1,15 +1,22 @@
-//! The state of a run: the fold of its events.
+//! A run's state: the fold of its events. Which events can follow which is in `order`.
+
+mod order;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use crate::chat::Usage;
+use crate::effect::AskRequest;
 use crate::error::StepError;
 use crate::event::{AfterFailure, Event, Record, RunCreated};
 use crate::path::Path;
-use crate::request::{AskRequest, Usage};
 use crate::status::Status;
 use crate::value::Value;
+
+use order::StepOrder;
+pub use order::{IllegalEvent, Violation};
 
 /// The state that the events of a run add up to.
 #[derive(Clone, Debug)]
@@ -32,6 +39,8 @@ pub struct RunState {
     pub usage: Usage,
     /// Sequence number of the last event.
     pub seq: u64,
+    /// The epoch of the last start; 0 before the first.
+    epoch: u64,
     steps: Vec<StepState>,
     index: HashMap<Path, usize>,
 }
@@ -65,6 +74,8 @@ pub struct StepState {
     pub usage: Option<Usage>,
     /// The open question to a person, if the step waits for one.
     pub question: Option<AskRequest>,
+    /// What can happen to it next.
+    order: StepOrder,
 }
 
 /// The phase of a step.
@@ -113,6 +124,7 @@ impl Default for RunState {
             failed: None,
             usage: Usage::none(),
             seq: 0,
+            epoch: 0,
             steps: Vec::new(),
             index: HashMap::new(),
         }
@@ -120,28 +132,92 @@ impl Default for RunState {
 }
 
 impl RunState {
-    /// Folds a whole journal.
-    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> RunState {
+    /// Folds a whole journal. An error if its events cannot have happened in this order.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Result<RunState, IllegalEvent> {
         let records = records.into_iter();
+        let mut state = RunState::for_records(records.size_hint().0);
+        for record in records {
+            state.apply(record)?;
+        }
+        Ok(state)
+    }
+
+    /// Folds a whole journal up to the first event that cannot have happened; also that event, if there is one.
+    pub fn up_to_illegal<'a>(records: impl IntoIterator<Item = &'a Record>) -> (RunState, Option<IllegalEvent>) {
+        let mut records = records.into_iter();
+        let mut state = RunState::for_records(records.size_hint().0);
+        let illegal = records.find_map(|record| state.apply(record).err());
+        (state, illegal)
+    }
+
+    fn for_records(count: usize) -> RunState {
         let mut state = RunState::default();
         // Most steps have two events; growing a large state copies it several times.
-        let steps = records.size_hint().0 / 2;
-        state.steps.reserve(steps);
-        state.index.reserve(steps);
-        records.for_each(|record| state.apply(record));
+        state.steps.reserve(count / 2);
+        state.index.reserve(count / 2);
         state
     }
 
-    /// Applies one event.
-    pub fn apply(&mut self, record: &Record) {
-        self.seq = record.seq;
-        self.run = Some(record.run);
+    /// Adds one event. An error if it cannot follow the ones before it; the state is then unchanged.
+    pub fn apply(&mut self, record: &Record) -> Result<(), IllegalEvent> {
+        self.check(record).and_then(|()| self.change(record)).map_err(|reason| IllegalEvent {
+            seq: record.seq,
+            kind: record.event.kind(),
+            path: record.path.clone(),
+            attempt: record.attempt,
+            status: self.status,
+            reason,
+        })
+    }
+
+    /// Holds an event to the rules of the run as a whole.
+    fn check(&self, record: &Record) -> Result<(), Violation> {
+        if record.seq != self.seq + 1 {
+            return Err(Violation::Position { expected: self.seq + 1 });
+        }
+        if self.run.is_some_and(|run| run != record.run) {
+            return Err(Violation::OtherRun);
+        }
+        match (&record.event, &self.created) {
+            (Event::RunCreated(_), None) => return Ok(()),
+            (Event::RunCreated(_), Some(_)) => return Err(Violation::CreatedAgain),
+            (_, None) => return Err(Violation::NotCreated),
+            (_, Some(_)) => {}
+        }
+        if self.status.is_final() {
+            return match &record.event {
+                Event::Answered { .. } | Event::Resolved { .. } => Ok(()),
+                _ => Err(Violation::RunEnded),
+            };
+        }
+        match &record.event {
+            Event::RunStarted { epoch } if *epoch <= self.epoch => Err(Violation::OldEpoch { last: self.epoch }),
+            Event::RunSuspended { status }
+                if !matches!(status, Status::Waiting | Status::Uncertain | Status::Quarantined) =>
+            {
+                Err(Violation::WrongStatus(*status))
+            }
+            Event::RunFinished { status, .. } if !status.is_final() => Err(Violation::WrongStatus(*status)),
+            Event::RunCreated(_)
+            | Event::RunStarted { .. }
+            | Event::RunSuspended { .. }
+            | Event::RunFinished { .. }
+            | Event::CancelRequested { .. } => Ok(()),
+            _ if self.epoch == 0 => Err(Violation::NotStarted),
+            _ => Ok(()),
+        }
+    }
+
+    fn change(&mut self, record: &Record) -> Result<(), Violation> {
         match &record.event {
             Event::RunCreated(created) => {
                 self.created = Some(Arc::new((**created).clone()));
                 self.created_at = record.at;
             }
-            Event::RunStarted { .. } => self.status = Status::Running,
+            Event::RunStarted { epoch } => {
+                self.status = Status::Running;
+                self.epoch = *epoch;
+            }
             Event::CancelRequested { .. } | Event::EdgeTaken { .. } | Event::Evaluated { .. } | Event::Told { .. } => {}
             Event::RunSuspended { status } => self.status = *status,
             Event::RunFinished { status, error, failed, .. } => {
@@ -159,15 +235,19 @@ impl RunState {
             | Event::Answered { .. }
             | Event::TimerSet { .. }
             | Event::StepUncertain
-            | Event::Resolved { .. } => self.apply_step(record),
+            | Event::Resolved { .. } => self.apply_step(record)?,
         }
+        self.seq = record.seq;
+        self.run = Some(record.run);
+        Ok(())
     }
 
-    fn apply_step(&mut self, record: &Record) {
+    fn apply_step(&mut self, record: &Record) -> Result<(), Violation> {
+        let at = self.advance(record)?;
         if let Event::StepFinished { usage: Some(usage), .. } = &record.event {
             self.usage.add(usage);
         }
-        let step = self.entry(record);
+        let step = &mut self.steps[at];
         match &record.event {
             Event::StepStarted { kind, target, .. } => {
                 step.phase = Phase::Running;
@@ -217,29 +297,41 @@ impl RunState {
             | Event::RunSuspended { .. }
             | Event::RunFinished { .. } => {}
         }
+        Ok(())
     }
 
-    fn entry(&mut self, record: &Record) -> &mut StepState {
-        let steps = &mut self.steps;
-        let at = *self.index.entry(record.path.clone()).or_insert_with(|| {
-            steps.push(StepState {
-                path: record.path.clone(),
-                phase: Phase::Running,
-                kind: None,
-                target: None,
-                output: None,
-                error: None,
-                reason: None,
-                first_error: None,
-                attempts: 0,
-                started_at: record.at,
-                finished_at: None,
-                usage: None,
-                question: None,
-            });
-            steps.len() - 1
-        });
-        &mut self.steps[at]
+    /// The index of the step that an event is about, which is added if it is new; an error if the event cannot follow the
+    /// step's earlier ones.
+    fn advance(&mut self, record: &Record) -> Result<usize, Violation> {
+        match self.index.entry(record.path.clone()) {
+            Entry::Occupied(known) => {
+                let at = *known.get();
+                self.steps[at].order.advance(record)?;
+                Ok(at)
+            }
+            Entry::Vacant(new) => {
+                let mut order = StepOrder::default();
+                order.advance(record)?;
+                let at = *new.insert(self.steps.len());
+                self.steps.push(StepState {
+                    path: record.path.clone(),
+                    phase: Phase::Running,
+                    kind: None,
+                    target: None,
+                    output: None,
+                    error: None,
+                    reason: None,
+                    first_error: None,
+                    attempts: 0,
+                    started_at: record.at,
+                    finished_at: None,
+                    usage: None,
+                    question: None,
+                    order,
+                });
+                Ok(at)
+            }
+        }
     }
 
     /// The steps in the order of their first events.

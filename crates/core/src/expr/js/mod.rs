@@ -5,10 +5,10 @@ mod convert;
 
 use std::sync::Arc;
 
+use crate::chat::content::{self, Content};
 use crate::code::Code;
-use crate::content::{self, Content};
 use crate::error::StepError;
-use crate::template::{Lookup, Template};
+use crate::expr::{Lookup, Template};
 use crate::value::{Map, Number, Value};
 
 use convert::{Datum, compare, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
@@ -16,7 +16,7 @@ use convert::{Datum, compare, loosely_equal, strictly_equal, to_int32, to_number
 /// An expression of the supported subset.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Js {
-    /// A literal.
+    /// The value of a literal expression.
     Literal(Value),
     /// `undefined`.
     Undefined,

@@ -1,43 +1,15 @@
-//! HTTP requests as a plan describes them, and their conversion into what is sent (the rules of `fetch`,
-//! docs/formats/flow.md).
+//! HTTP requests as they are sent, and how a plan's description becomes one (the rules of the Fetch standard).
 
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 use crate::error::StepError;
+use crate::expr::{Lookup, TextRules};
 use crate::json;
+use crate::plan::{Body, HttpSpec};
 use crate::render;
-use crate::rich::Rich;
-use crate::template::{Data, Lookup, Template, TextRules};
+use crate::rich::{Piece, Rich};
 use crate::value::Value;
-
-/// A request in a plan.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HttpSpec {
-    /// The method; empty means GET.
-    pub method: Template,
-    /// The URL.
-    pub url: Template,
-    /// Header rows in order. The last of rows with identical names wins; rows whose names differ in case are joined.
-    pub headers: Vec<(Template, Template)>,
-    /// The body; sent with POST, PUT and PATCH only.
-    pub body: Body,
-}
-
-/// The body of a request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Body {
-    /// Text that holds JSON. It is repaired if inserted values broke it; an error if that fails.
-    JsonText(Template),
-    /// JSON built from a value.
-    JsonValue(Data),
-    /// Form fields in order.
-    Form(Vec<(Template, Template)>),
-    /// Text as it is.
-    Text(Template),
-    /// No body.
-    None,
-}
 
 /// A request ready to be sent. Secrets are still names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,72 +61,72 @@ impl HttpReply {
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-impl HttpSpec {
-    /// The request to send, with values inserted. Fails with `FL1002` if it cannot be sent.
-    pub fn request(&self, scope: &dyn Lookup, rules: TextRules) -> Result<HttpRequest, StepError> {
-        let written = self.method.resolve(scope, rules)?.names_only();
+impl HttpRequest {
+    /// The request that `spec` describes, with the values of `scope` put in. An error if it cannot be sent: an unknown
+    /// method, an address that is none, a header that is not the author's to set, a body that is not JSON.
+    pub fn resolve(spec: &HttpSpec, scope: &dyn Lookup, rules: TextRules) -> Result<HttpRequest, StepError> {
+        let written = spec.method.resolve(scope, rules)?.names_only();
         let method = if written.is_empty() { "GET".to_owned() } else { written.to_uppercase() };
         if !METHODS.contains(&method.as_str()) {
             let message = format!("{written:?} is not a method; use one of {}", METHODS.join(", "));
             return Err(StepError::new(Code::HttpRequestInvalid, message));
         }
-        let url = self.url.resolve(scope, rules)?.map_text(normalize_url)?;
+        let url = spec.url.resolve(scope, rules)?.map_text(normalize_url)?;
         // Only the exact upper-case names carry a body, as in AnythingLLM: `post` is sent without one.
         let has_body = matches!(written.as_str(), "POST" | "PUT" | "PATCH");
         let mut headers = Vec::new();
-        for (key, value) in &self.headers {
+        for (key, value) in &spec.headers {
             let key = key.resolve(scope, rules)?.names_only();
             set_exact(&mut headers, key, value.resolve(scope, rules)?);
         }
-        let body = if has_body { self.body.write(scope, rules, &mut headers)? } else { None };
+        let body = if has_body { write_body(&spec.body, scope, rules, &mut headers)? } else { None };
         Ok(HttpRequest { method, url, headers: merge(headers)?, body })
     }
 }
 
-impl Body {
-    fn write(
-        &self,
-        scope: &dyn Lookup,
-        rules: TextRules,
-        headers: &mut Vec<(String, Rich)>,
-    ) -> Result<Option<Rich>, StepError> {
-        let content_type = |headers: &mut Vec<_>, kind: &str| {
-            set_exact(headers, "Content-Type".into(), kind.into());
-        };
-        match self {
-            Body::None => Ok(None),
-            Body::Text(template) => {
-                let text = template.resolve(scope, rules)?;
-                if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
-                    content_type(headers, "text/plain;charset=UTF-8");
+/// The text of a body, if there is one; also sets the content type that goes with it.
+fn write_body(
+    body: &Body,
+    scope: &dyn Lookup,
+    rules: TextRules,
+    headers: &mut Vec<(String, Rich)>,
+) -> Result<Option<Rich>, StepError> {
+    let content_type = |headers: &mut Vec<_>, kind: &str| {
+        set_exact(headers, "Content-Type".into(), kind.into());
+    };
+    match body {
+        Body::None => Ok(None),
+        Body::Text(template) => {
+            let text = template.resolve(scope, rules)?;
+            if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+                content_type(headers, "text/plain;charset=UTF-8");
+            }
+            Ok(Some(text))
+        }
+        Body::JsonText(template) => {
+            content_type(headers, "application/json");
+            let text = template.resolve(scope, rules)?;
+            // An empty body or a body of `null` is sent as no body (docs/formats/flow.md).
+            let mended = if text.pieces().is_empty() { text } else { text.map_text(mend_json)? };
+            let is_nothing = mended.pieces().is_empty() || mended.names_only() == "null";
+            Ok((!is_nothing).then_some(mended))
+        }
+        Body::JsonValue(data) => {
+            content_type(headers, "application/json");
+            Ok(Some(render::js_json(&data.resolve(scope, rules)?).as_str().into()))
+        }
+        Body::Form(fields) => {
+            content_type(headers, "application/x-www-form-urlencoded");
+            let mut form = Rich::default();
+            for (i, (key, value)) in fields.iter().enumerate() {
+                if i > 0 {
+                    form.push_text("&");
                 }
-                Ok(Some(text))
+                append_encoded(&mut form, &key.resolve(scope, rules)?);
+                form.push_text("=");
+                append_encoded(&mut form, &value.resolve(scope, rules)?);
             }
-            Body::JsonText(template) => {
-                content_type(headers, "application/json");
-                let text = template.resolve(scope, rules)?;
-                // An empty body or a body of `null` is sent as no body (docs/formats/flow.md).
-                let mended = if text.pieces().is_empty() { text } else { text.map_text(mend_json)? };
-                let is_nothing = mended.pieces().is_empty() || mended.names_only() == "null";
-                Ok((!is_nothing).then_some(mended))
-            }
-            Body::JsonValue(data) => {
-                content_type(headers, "application/json");
-                Ok(Some(render::js_json(&data.resolve(scope, rules)?).as_str().into()))
-            }
-            Body::Form(fields) => {
-                content_type(headers, "application/x-www-form-urlencoded");
-                let mut body = Rich::default();
-                for (i, (key, value)) in fields.iter().enumerate() {
-                    if i > 0 {
-                        body.push_text("&");
-                    }
-                    append_encoded(&mut body, &key.resolve(scope, rules)?);
-                    body.push_text("=");
-                    append_encoded(&mut body, &value.resolve(scope, rules)?);
-                }
-                Ok(Some(body))
-            }
+            Ok(Some(form))
         }
     }
 }
@@ -163,10 +135,10 @@ impl Body {
 fn append_encoded(body: &mut Rich, text: &Rich) {
     for piece in text.pieces() {
         match piece {
-            crate::rich::Piece::Text(text) => {
+            Piece::Text(text) => {
                 body.push_text(&url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>());
             }
-            crate::rich::Piece::Secret(name) => body.push_secret(name),
+            Piece::Secret(name) => body.push_secret(name),
         }
     }
 }
@@ -217,8 +189,8 @@ fn merge(rows: Vec<(String, Rich)>) -> Result<Vec<(String, Rich)>, StepError> {
                 old.push_text(", ");
                 for piece in value.pieces() {
                     match piece {
-                        crate::rich::Piece::Text(text) => old.push_text(text),
-                        crate::rich::Piece::Secret(secret) => old.push_secret(secret),
+                        Piece::Text(text) => old.push_text(text),
+                        Piece::Secret(secret) => old.push_secret(secret),
                     }
                 }
             }

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use super::env::Env;
+use super::step::{Assignment, Merge, Step};
 use crate::error::StepError;
-use crate::plan::{Assignment, Merge, Step};
-use crate::template::{Lookup, Part, Template, TextRules};
+use crate::expr::{Lookup, Part, Template, TextRules};
 use crate::value::Value;
-use crate::vars::Env;
 
 /// The variables that `step` will write, one for each of its writes; an empty name means no write. Names are resolved
 /// before the step runs. Fails if a name contains a reference or expression that fails.

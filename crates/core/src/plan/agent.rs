@@ -1,0 +1,110 @@
+//! What agents hold: steps that ask a model with tools, and the tools.
+
+use std::sync::Arc;
+
+use super::http::HttpSpec;
+use super::leaf::Generate;
+use crate::chat::ToolDeclaration;
+
+/// A model call with tools.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// The call.
+    pub generate: Generate,
+    /// The available tools, each with its effect.
+    pub tools: Vec<AgentTool>,
+    /// The limit of tool calls, after which the model must answer.
+    pub limit: CallLimit,
+    /// Whether the first answer must call a tool.
+    pub must_call: bool,
+}
+
+/// How often an agent may call tools before it must answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallLimit {
+    /// Number of answers with tool calls; each may contain any number of calls.
+    Rounds(u32),
+    /// Calls.
+    Calls(u32),
+}
+
+/// A tool of an agent.
+#[derive(Clone, Debug)]
+pub struct AgentTool {
+    /// The tool as the model sees it.
+    pub declaration: ToolDeclaration,
+    /// The effect of a call.
+    pub effect: ToolEffect,
+    /// Whether a person must approve each call.
+    pub needs_approval: bool,
+}
+
+/// The effect of a tool call.
+#[derive(Clone, Debug)]
+pub enum ToolEffect {
+    /// Calls a function.
+    Function(Arc<str>),
+    /// Runs the workflow with this id through the function `flow::ID`. The output is `{text, is_final}`: the text for
+    /// the model, and whether that text already is the agent's answer.
+    Flow(Arc<str>),
+    /// Sends a request; its templates see the arguments as `arguments` and the run's user as `owner`.
+    Http(Box<HttpSpec>),
+    /// The client of the run executes the tool: the run waits for the result.
+    Client,
+}
+
+/// The id of the function that runs the workflow with this id.
+pub fn flow_function(id: &str) -> String {
+    format!("flow::{id}")
+}
+
+impl ToolEffect {
+    /// The id of the function that the effect calls, if it calls one.
+    pub fn function(&self) -> Option<Arc<str>> {
+        match self {
+            ToolEffect::Function(function) => Some(function.clone()),
+            ToolEffect::Flow(id) => Some(flow_function(id).into()),
+            ToolEffect::Http(_) | ToolEffect::Client => None,
+        }
+    }
+}
+
+/// One answer of a model with tools, in a conversation that other steps continue.
+///
+/// The output is `{agent, text, tool_calls, next}`: the name of the turn, the text, the requested tool calls (without
+/// the routing tools), and the chosen destination. Only the text and the tool calls are added to the conversation.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Who speaks.
+    pub name: Arc<str>,
+    /// The call.
+    pub generate: Generate,
+    /// The available tools; a [`Kind::Tools`] step runs them.
+    pub tools: Vec<AgentTool>,
+    /// The possible destinations.
+    pub router: Option<Router>,
+    /// The reason why the requested tools are not run, if nothing runs them; the model receives it in place of their
+    /// results.
+    pub unanswered: Option<Arc<str>>,
+}
+
+/// The tools by which a model chooses its destination.
+#[derive(Clone, Debug)]
+pub struct Router {
+    /// The tools as the model sees them: `router` and, where a conversation can be ended, `end`.
+    pub tools: Vec<ToolDeclaration>,
+    /// The possible destinations, compared without regard to case.
+    pub destinations: Vec<Arc<str>>,
+    /// How often the model is told that a destination does not exist before its choice is ignored.
+    pub retries: u32,
+}
+
+/// Runs the tools that the last answer of a conversation requests, at the same time; the results are appended in the
+/// order of the calls. The output is `{tool, results}`: the tool of the last call, and every call with its result.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    /// The name of the conversation.
+    pub thread: Arc<str>,
+    /// All tools that may be called, whichever turn they were available to.
+    pub tools: Vec<AgentTool>,
+}

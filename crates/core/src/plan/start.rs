@@ -1,0 +1,41 @@
+//! What a run starts with.
+
+use super::env::{Env, Vars};
+use super::input::{InputKind, Inputs};
+use super::step::Plan;
+use crate::chat::{Message, Role, answered};
+use crate::value::Value;
+
+impl Plan {
+    /// The environment at the start of a run: its variables, and the conversation that it continues.
+    pub fn start(&self, inputs: &Value) -> Env {
+        let mut env = Env::of(self.initial(inputs));
+        if let Some(thread) = &self.thread {
+            let said = inputs.get("messages").map(crate::render::json).unwrap_or_default();
+            let said: Vec<Message> = serde_json::from_str(&said).unwrap_or_default();
+            let new = inputs.get("message").and_then(Value::as_str).map(|text| Message::new(Role::User, text));
+            let said = answered(said.into_iter().chain(new));
+            said.into_iter().for_each(|message| env.say(thread, message));
+        }
+        env
+    }
+
+    /// The variables at the start of a run.
+    pub fn initial(&self, inputs: &Value) -> Vars {
+        let mut vars = Vars::default();
+        match &self.inputs {
+            Inputs::Whole(name) => vars.set(name.clone(), inputs.clone()),
+            Inputs::Named { declared, defaults } => {
+                let mut map = defaults.clone();
+                map.extend(inputs.as_map().cloned().unwrap_or_default());
+                for input in declared.iter().filter(|input| input.kind != InputKind::Any) {
+                    if let Some(value) = map.get_mut(input.name.as_str()) {
+                        *value = input.kind.read(value);
+                    }
+                }
+                map.into_iter().for_each(|(name, value)| vars.set(name, value));
+            }
+        }
+        vars
+    }
+}

@@ -1,0 +1,470 @@
+//! A plan, its steps, and what the composites hold: one recursive type, so one file.
+
+use std::sync::Arc;
+
+use super::agent::{Agent, Tools, Turn};
+use super::env::Helper;
+use super::format::Format;
+use super::http::HttpSpec;
+use super::input::Inputs;
+use super::leaf::{Block, Call, Generate, MemoryStep, Scrape};
+use crate::chat::{Content, Role};
+use crate::code::Code;
+use crate::diagnostic::Span;
+use crate::expr::{Data, Expr, Script, Template, TextRules};
+use crate::limits::Limits;
+use crate::path::Key;
+use crate::value::Value;
+
+/// A compiled definition, ready to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The format of the definition.
+    pub format: Format,
+    /// The id that the definition declares.
+    pub id: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// What the workflow is for.
+    pub description: String,
+    /// The declared inputs.
+    pub inputs: Inputs,
+    /// The rules for putting values into text.
+    pub text: TextRules,
+    /// Limits that the definition sets; they apply where they are stricter than the configured ones.
+    pub limits: Limits,
+    /// Functions called by name, for checks before the run, each with the place of its first call.
+    pub functions: Vec<(Arc<str>, Span)>,
+    /// The name of the conversation that the run continues. It starts with the input `messages`, a list of `{role,
+    /// content}`, or `message`, a string.
+    pub thread: Option<Arc<str>>,
+    /// The root step.
+    pub root: Step,
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The step's segment of the path.
+    pub key: Key,
+    /// The name that people see.
+    pub title: String,
+    /// The place in the source.
+    pub span: Span,
+    /// The step runs only if this is true; otherwise it is skipped.
+    pub condition: Option<Expr>,
+    /// What happens on timeouts and errors.
+    pub policy: Policy,
+    /// The variables that receive the output.
+    pub writes: Vec<Write>,
+    /// The capability that the run's agent must hold for this step.
+    pub capability: Option<Arc<str>>,
+    /// Scripts to evaluate before the step's condition and request.
+    pub scripts: Vec<Arc<Script>>,
+    /// What the block does.
+    pub kind: Kind,
+}
+
+impl Step {
+    /// A step with no condition, policy or writes.
+    pub fn new(key: Key, kind: impl Into<Kind>) -> Step {
+        let title = key.as_str().to_owned();
+        Step {
+            key,
+            title,
+            span: Span::default(),
+            condition: None,
+            policy: Policy::default(),
+            writes: Vec::new(),
+            capability: None,
+            scripts: Vec::new(),
+            kind: kind.into(),
+        }
+    }
+
+    /// Calls `visit` with this step and every step below it.
+    pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
+        visit(self);
+        self.kind.children().into_iter().for_each(|child| child.visit(visit));
+    }
+}
+
+/// How a step handles timeouts and failures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// Time limit of one attempt, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// Whether and how failed attempts are retried.
+    pub retry: Option<RetryRule>,
+    /// Whether a failure ends the run.
+    pub on_error: OnError,
+    /// Text in front of the message of every error of this step.
+    pub error_prefix: Option<&'static str>,
+}
+
+/// How failed attempts are retried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryRule {
+    /// Retries after the first attempt.
+    pub max: u32,
+    /// Delay before the first retry, in milliseconds. It doubles with each retry; jitter subtracts up to half of it.
+    pub base_ms: u64,
+    /// Longest delay, in milliseconds.
+    pub cap_ms: u64,
+}
+
+/// The effect of a step's failure on the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Ends it.
+    #[default]
+    Fail,
+    /// The run continues; the step has no output and its writes do not happen.
+    Continue,
+}
+
+/// A variable that receives a step's output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// Candidate names: the variable is the first one that is not empty. If all are empty, nothing is written.
+    pub names: Vec<Template>,
+    /// How the output is combined with the present value.
+    pub merge: Merge,
+}
+
+impl Write {
+    /// A write that replaces the variable `name`.
+    pub fn to(name: &str) -> Write {
+        Write { names: vec![Template::literal(name)], merge: Merge::Replace }
+    }
+}
+
+/// How an output is combined with the value of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// The output replaces the value.
+    Replace,
+    /// The output is appended to a list.
+    Append,
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Performs one effect.
+    Leaf(Leaf),
+    /// Schedules steps or effects, or changes only variables and conversations.
+    Composite(Composite),
+}
+
+/// Steps that perform one effect each; the output is what the effect gives.
+#[derive(Clone, Debug)]
+pub enum Leaf {
+    /// Fails without an effect.
+    Fail {
+        /// The code of the error.
+        code: Code,
+        /// The message of the error.
+        message: String,
+    },
+    /// Calls a model.
+    Generate(Generate),
+    /// Sends an HTTP request; the output is the body of the reply, as JSON or text.
+    Http(HttpSpec),
+    /// Reads a web page.
+    Scrape(Scrape),
+    /// Calls a function.
+    Call(Call),
+    /// Runs a block.
+    Block(Block),
+    /// Reads or writes the user's memory.
+    Memory(MemoryStep),
+    /// Asks a person and waits for the answer.
+    Ask {
+        /// The question.
+        question: Template,
+        /// JSON Schema that the answer must match.
+        schema: Option<Value>,
+    },
+    /// Waits.
+    Wait {
+        /// The duration, in milliseconds.
+        duration_ms: u64,
+    },
+}
+
+/// Steps that schedule others, and steps without an effect of their own.
+#[derive(Clone, Debug)]
+pub enum Composite {
+    /// Steps run one after another; the output is that of the last step.
+    Sequence(Vec<Step>),
+    /// Steps run at the same time. Each sees the variables as they were at the start; their writes happen in list order
+    /// after all have finished. The output is the list of their outputs (null for skipped and failed steps).
+    Parallel(Vec<Step>),
+    /// Each node runs once, as soon as its dependencies have finished. The output is an object by node key.
+    Dag(Dag),
+    /// One token moves along edges; cycles are allowed. The output is that of the last node.
+    Machine(Machine),
+    /// A body that is repeated.
+    Loop(Loop),
+    /// The first arm whose condition is true.
+    Branch {
+        /// Conditions and steps, tried in order.
+        arms: Vec<(Expr, Step)>,
+        /// Runs if no condition is true.
+        otherwise: Option<Box<Step>>,
+    },
+    /// Runs its step, then ends the run with that output.
+    Return(Box<Step>),
+    /// The plan of another definition, with variables of its own. The output is its result.
+    Subflow(Subflow),
+    /// Steps with variables of their own.
+    Scoped(Scoped),
+    /// A model with tools: calls the model, runs the tools that it requests, and calls it again.
+    Agent(Agent),
+    /// A single answer of a model with tools.
+    Turn(Turn),
+    /// Runs the tools that the last answer requests.
+    Tools(Tools),
+    /// Appends a message to a conversation; no effect.
+    Say(Say),
+    /// Sets variables; no effect.
+    Assign(Vec<Assignment>),
+}
+
+impl From<Leaf> for Kind {
+    fn from(leaf: Leaf) -> Kind {
+        Kind::Leaf(leaf)
+    }
+}
+
+impl From<Composite> for Kind {
+    fn from(composite: Composite) -> Kind {
+        Kind::Composite(composite)
+    }
+}
+
+impl Kind {
+    /// The child steps.
+    pub fn children(&self) -> Vec<&Step> {
+        match self {
+            Kind::Leaf(_) => Vec::new(),
+            Kind::Composite(composite) => composite.children(),
+        }
+    }
+
+    /// Whether the step is a single effect or a failure. All other kinds schedule steps or change only variables.
+    pub fn is_leaf(&self) -> bool {
+        matches!(self, Kind::Leaf(_))
+    }
+
+    /// The name in keys, events and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Leaf(leaf) => leaf.name(),
+            Kind::Composite(composite) => composite.name(),
+        }
+    }
+}
+
+impl Leaf {
+    /// The name in keys, events and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Leaf::Fail { .. } => "fail",
+            Leaf::Generate(_) => "generate",
+            Leaf::Http(_) => "http",
+            Leaf::Scrape(_) => "scrape",
+            Leaf::Call(_) => "call",
+            Leaf::Block(_) => "block",
+            Leaf::Memory(_) => "memory",
+            Leaf::Ask { .. } => "ask",
+            Leaf::Wait { .. } => "wait",
+        }
+    }
+}
+
+impl Composite {
+    /// The child steps.
+    pub fn children(&self) -> Vec<&Step> {
+        match self {
+            Composite::Sequence(steps) | Composite::Parallel(steps) => steps.iter().collect(),
+            Composite::Scoped(scoped) => scoped.body.iter().collect(),
+            Composite::Dag(dag) => dag.nodes.iter().map(|node| &node.step).collect(),
+            Composite::Machine(machine) => machine.nodes.iter().collect(),
+            Composite::Loop(looped) => vec![&looped.body],
+            Composite::Branch { arms, otherwise } => {
+                arms.iter().map(|(_, step)| step).chain(otherwise.as_deref()).collect()
+            }
+            Composite::Return(step) => vec![step],
+            Composite::Subflow(subflow) => vec![&subflow.plan.root],
+            Composite::Agent(_)
+            | Composite::Turn(_)
+            | Composite::Tools(_)
+            | Composite::Say(_)
+            | Composite::Assign(_) => Vec::new(),
+        }
+    }
+
+    /// The name in keys, events and reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Composite::Sequence(_) => "sequence",
+            Composite::Parallel(_) => "parallel",
+            Composite::Dag(_) => "dag",
+            Composite::Machine(_) => "machine",
+            Composite::Loop(_) => "loop",
+            Composite::Branch { .. } => "branch",
+            Composite::Return(_) => "return",
+            Composite::Subflow(_) => "subflow",
+            Composite::Scoped(_) => "scope",
+            Composite::Agent(_) => "agent",
+            Composite::Turn(_) => "turn",
+            Composite::Tools(_) => "tools",
+            Composite::Say(_) => "say",
+            Composite::Assign(_) => "assign",
+        }
+    }
+}
+
+/// Nodes with dependencies between them.
+#[derive(Clone, Debug)]
+pub struct Dag {
+    /// The nodes.
+    pub nodes: Vec<DagNode>,
+    /// Whether the step fails if a node failed, once every node that can run has run.
+    pub fails: bool,
+}
+
+/// A node of a [`Dag`].
+#[derive(Clone, Debug)]
+pub struct DagNode {
+    /// What the block does.
+    pub step: Step,
+    /// Indexes of the nodes that must finish first. A node with a failed dependency is skipped.
+    pub needs: Vec<usize>,
+}
+
+/// Nodes and the edges between them.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The nodes; edges refer to them by index.
+    pub nodes: Vec<Step>,
+    /// The node where the token starts.
+    pub entry: usize,
+    /// Edges in order of preference: the token takes the first edge from the current node whose condition is true.
+    pub edges: Vec<Edge>,
+    /// Maximum number of node visits; reaching it is an error.
+    pub max_visits: u64,
+    /// Nodes that reset the visit count when they finish, because a person has replied.
+    pub resets: Vec<usize>,
+}
+
+/// An edge of a [`Machine`].
+#[derive(Clone, Debug)]
+pub struct Edge {
+    /// The node it leaves.
+    pub from: usize,
+    /// The node it enters; `None` ends the machine.
+    pub to: Option<usize>,
+    /// Whether the edge may be taken, evaluated with the output of the node. `None` is always true.
+    pub condition: Option<Expr>,
+}
+
+/// A loop.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// The repeated step.
+    pub body: Box<Step>,
+    /// Ends the loop when true; evaluated with the last output.
+    pub until: Option<Expr>,
+    /// Whether `until` is tested before an iteration (zero iterations are possible) or after it.
+    pub test: LoopTest,
+    /// Maximum number of iterations.
+    pub max: u64,
+    /// Whether reaching `max` is an error.
+    pub exhausted: Exhausted,
+    /// Name of the variable that holds the iteration number in the body, from 0.
+    pub counter: Option<Arc<str>>,
+    /// The helper object that `until` and the body see.
+    pub helper: Option<Helper>,
+    /// Scripts in `until`.
+    pub scripts: Vec<Arc<Script>>,
+    /// The output of the loop.
+    pub output: LoopOutput,
+}
+
+/// Steps with variables of their own.
+#[derive(Clone, Debug)]
+pub struct Scoped {
+    /// The steps, run one after another.
+    pub body: Vec<Step>,
+    /// The initial variables, evaluated in the outer scope.
+    pub provide: Vec<(Arc<str>, Expr)>,
+    /// Names of the outer scope that the steps see: helpers.
+    pub sees: Vec<Arc<str>>,
+    /// Variables that make up the output, an object; variables that are not set are left out.
+    pub gives: Vec<Arc<str>>,
+    /// The helper whose `self` and `last` reflect the progress of the steps.
+    pub helper: Option<Helper>,
+}
+
+/// Appends a message to a conversation and to the transcript of the run.
+#[derive(Clone, Debug)]
+pub struct Say {
+    /// The name of the conversation.
+    pub thread: Option<Arc<str>>,
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub content: Content,
+    /// Whether the message is part of the transcript.
+    pub written: bool,
+}
+
+/// When the end condition of a loop is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopTest {
+    /// Before each iteration.
+    Before,
+    /// After each iteration.
+    After,
+}
+
+/// The meaning of reaching the iteration limit of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exhausted {
+    /// The loop succeeds.
+    Succeed,
+    /// The loop fails.
+    Fail,
+}
+
+/// The output of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopOutput {
+    /// The output of the last iteration.
+    Last,
+    /// The list of all outputs.
+    All,
+}
+
+/// Another definition inside a plan.
+#[derive(Clone, Debug)]
+pub struct Subflow {
+    /// Its plan.
+    pub plan: Arc<Plan>,
+    /// The inputs.
+    pub inputs: Data,
+}
+
+/// A variable assignment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// The variable.
+    pub name: Template,
+    /// The value.
+    pub value: Data,
+    /// Whether the variable is set only if it is missing or falsy.
+    pub only_if_falsy: bool,
+}
