@@ -1,0 +1,31 @@
+//! `[author]` of the configuration.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::limits::Limits;
+use serde::Deserialize;
+
+use crate::runs::inputs::budget;
+
+/// How pipelines are made of wishes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The model that thinks; the default model if none is named.
+    pub model: Option<String>,
+    /// The model that blocks ask while they are tried; the default model if none is named.
+    pub block_model: Option<String>,
+    /// Bounds of one authoring, as [`budget`] reads them.
+    pub budget: Option<String>,
+}
+
+impl Settings {
+    /// The same, if it can be meant.
+    pub fn checked(self) -> Result<Settings, StepError> {
+        if let Some(text) = &self.budget {
+            let invalid = |why: String| StepError::new(Code::ConfigInvalid, format!("[author] budget: {why}"));
+            budget(text, &mut Limits::default()).map_err(|error| invalid(error.message))?;
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,170 @@
+//! The runs that this process drives for those who call it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
+use flowloom_runtime::publish::Subscription;
+use flowloom_runtime::{Control, Listen, Outcome, Run};
+use tokio::sync::watch;
+
+use crate::telemetry::Telemetry;
+
+/// The runs under way, by id.
+pub struct Live {
+    runs: Mutex<HashMap<RunId, Entry>>,
+    max: usize,
+    is_closed: AtomicBool,
+    /// Where ended runs are told.
+    telemetry: Option<Telemetry>,
+}
+
+/// A run under way.
+#[derive(Clone)]
+struct Entry {
+    control: Control,
+    listen: Listen,
+    ending: Ending,
+}
+
+/// A run that a call has started, or found going on.
+pub struct Begun {
+    /// The run.
+    pub id: RunId,
+    /// Tells when it is no longer driven, if it is driven here.
+    pub ending: Option<Ending>,
+    /// All that happens, if the call wants to hear it.
+    pub heard: Option<Subscription>,
+}
+
+/// Where a run stood when it was no longer driven.
+pub struct Ended {
+    /// The plan that it followed.
+    pub plan: Arc<Plan>,
+    /// Its outcome.
+    pub outcome: Outcome,
+}
+
+/// Tells when a run is no longer driven.
+#[derive(Clone)]
+pub struct Ending(watch::Receiver<Option<Arc<Ended>>>);
+
+impl Ending {
+    /// Where the run stands then; `None` if the task that drove it is gone without a word.
+    pub async fn wait(mut self) -> Option<Arc<Ended>> {
+        self.0.wait_for(Option::is_some).await.ok()?.clone()
+    }
+}
+
+impl Live {
+    /// A supervisor of at most `max` runs, whose ends are reported to `telemetry`.
+    pub fn new(max: usize, telemetry: Option<Telemetry>) -> Arc<Live> {
+        Arc::new(Live { runs: Mutex::default(), max, is_closed: AtomicBool::new(false), telemetry })
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Entry>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.runs().len()
+    }
+
+    /// Refuses a further run when there are as many as there may be.
+    pub fn admit(&self) -> Result<(), StepError> {
+        if self.is_closed() {
+            return Err(StepError::new(Code::TooManyRuns, "the server is about to stop"));
+        }
+        match self.count() < self.max {
+            true => Ok(()),
+            false => Err(StepError::new(Code::TooManyRuns, format!("{} runs are under way", self.max))),
+        }
+    }
+
+    /// Whether no further runs are taken, because the program is about to end.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Takes no further runs.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Drives a run of `plan`, and hears it from its first event on if the call wants that.
+    pub async fn begin(self: &Arc<Live>, run: Run, plan: Arc<Plan>, is_heard: bool) -> Begun {
+        let (id, heard) = (run.id(), is_heard.then(|| run.subscribe()));
+        Begun { id, heard, ending: Some(self.drive(run, plan).await) }
+    }
+
+    /// A run that was begun before.
+    pub fn again(&self, id: RunId) -> Begun {
+        Begun { id, ending: self.ending(id), heard: None }
+    }
+
+    /// Drives a run of `plan`, on a task of its own from where it waits for something.
+    pub async fn drive(self: &Arc<Live>, run: Run, plan: Arc<Plan>) -> Ending {
+        let id = run.id();
+        let (over, ending) = watch::channel(None);
+        let ending = Ending(ending);
+        self.runs().insert(id, Entry { control: run.control(), listen: run.listen(), ending: ending.clone() });
+        let live = self.clone();
+        let mut driving = Box::pin(async move {
+            let outcome = run.drive().await;
+            // Before those who wait are woken, so that they find it gone.
+            live.runs().remove(&id);
+            if let Some(telemetry) = &live.telemetry {
+                telemetry.tell(&outcome.state);
+            }
+            // Nobody may wait for it.
+            let _ = over.send(Some(Arc::new(Ended { plan, outcome })));
+        });
+        // Many runs wait for nothing: to hand such a one to another task would take longer than the run.
+        if futures_util::poll!(&mut driving).is_pending() {
+            tokio::spawn(driving);
+        }
+        ending
+    }
+
+    /// Ready when a run that was started just now is in the journal, or has failed to get there.
+    pub async fn begun(&self, id: RunId) {
+        if let Some(mut heard) = self.subscribe(id)
+            && heard.after() == 0
+        {
+            heard.next().await;
+        }
+    }
+
+    /// Tells when a run ends, if it is under way.
+    pub fn ending(&self, id: RunId) -> Option<Ending> {
+        self.runs().get(&id).map(|entry| entry.ending.clone())
+    }
+
+    /// Hears a run from now on, if it is under way.
+    pub fn subscribe(&self, id: RunId) -> Option<Subscription> {
+        let listen = self.runs().get(&id).map(|entry| entry.listen.clone());
+        listen?.subscribe()
+    }
+
+    /// The control of a run, if it is under way.
+    pub fn control(&self, id: RunId) -> Option<Control> {
+        self.runs().get(&id).map(|entry| entry.control.clone())
+    }
+
+    /// Waits until a run is no longer driven.
+    pub async fn wait(&self, id: RunId) {
+        if let Some(ending) = self.ending(id) {
+            ending.wait().await;
+        }
+    }
+
+    /// The ids of all of them.
+    pub fn ids(&self) -> Vec<RunId> {
+        self.runs().keys().copied().collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! Workflows that a step runs: each is a run of its own, which counts in the budget of the run around it and ends with its step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
+use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_core::vars::Env;
+use flowloom_runtime::effects::Context;
+use flowloom_runtime::journal::Journal as _;
+use flowloom_runtime::{Control, Engine, Run, Start};
+use flowloom_store::Store;
+
+use super::Host;
+use crate::definitions::bundle::{Bundle, plan_of};
+
+/// Between two looks at a run that another process drives.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl Host {
+    /// Runs a definition as a run of its own, or finds the run that an earlier send of this step started. An error unless
+    /// it succeeds.
+    pub(super) async fn run(
+        &self,
+        bundle: Bundle,
+        inputs: Value,
+        agent: Option<String>,
+        context: &Context,
+    ) -> Result<Ended, StepError> {
+        let ended = self.end(Child { bundle, workflow: None, inputs, agent }, context).await?;
+        match (&ended.state.error, ended.state.status) {
+            (_, Status::Succeeded) => Ok(ended),
+            (Some(error), _) => Err(error.clone()),
+            (None, _) => Err(unfinished(&ended)),
+        }
+    }
+
+    /// The same, however it ends. What it used is taken out of the budget of the run around it, and it is cancelled when
+    /// nobody waits for it any more.
+    pub(super) async fn end(&self, child: Child, context: &Context) -> Result<Ended, StepError> {
+        let plan = plan_of(&child.bundle)?;
+        let depth = context.depth + 1;
+        let limits = context.purse.as_ref().map_or(plan.limits.clone(), |purse| purse.left.within(&plan.limits));
+        if depth > limits.subflow_depth {
+            let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
+            return Err(StepError::new(Code::LimitSubflow, message));
+        }
+        let Some(engine) = self.engine.get().and_then(|make| make(&child.bundle)) else {
+            return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
+        };
+        // Listed just before the run around it: the last run is the one that somebody asked for.
+        let id = id_of(&context.key(), context.run.at_ms().saturating_sub(1));
+        let ended = match self.begun(&engine, id, &plan).await? {
+            Begun::Ended(ended) => ended,
+            Begun::Run(run) => self.drive(run, plan).await?,
+            Begun::Not => {
+                let start = Start {
+                    plan: plan.clone(),
+                    bundle: self.store.keep_bundle(&child.bundle.text()?),
+                    inputs: child.inputs,
+                    owner: context.owner.to_string(),
+                    agent: child.agent,
+                    limits,
+                    depth,
+                    workflow: child.workflow,
+                    keep: None,
+                    id: Some(id),
+                };
+                self.drive(engine.start(start)?, plan).await?
+            }
+        };
+        if let Some(purse) = &context.purse {
+            purse.book(&ended.state.usage);
+        }
+        Ok(ended)
+    }
+
+    /// Drives a run on a task of its own, so that it can still say that it was cancelled.
+    async fn drive(&self, run: Run, plan: Arc<Plan>) -> Result<Ended, StepError> {
+        let (id, _given) = (run.id(), Given { run: run.control(), store: self.store.clone() });
+        let outcome = run.spawn().await;
+        let failed = |error| StepError::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
+        let outcome = outcome.map_err(failed)?;
+        outcome.broken.map_or(Ok(()), Err)?;
+        Ok(Ended { id, plan, state: outcome.state, env: outcome.env })
+    }
+
+    /// Where the run stands that an earlier send of this step may have started. One that a server has taken up meanwhile
+    /// is waited for.
+    async fn begun(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<Begun, StepError> {
+        loop {
+            let Ok(records) = self.store.read(id, 0).await else { return Ok(Begun::Not) };
+            let state = RunState::of(records.iter().map(|record| &**record));
+            if state.status.is_final() {
+                let env = engine.left(records, plan.clone()).await;
+                return Ok(Begun::Ended(Ended { id, plan: plan.clone(), state, env }));
+            }
+            let resumed = plan.clone();
+            match engine.resume(id, async |_| Ok(resumed)).await {
+                Err(error) if error.code == Code::RunOwned => tokio::time::sleep(LOOK).await,
+                run => return Ok(Begun::Run(run?)),
+            }
+        }
+    }
+}
+
+/// What is to be run.
+pub(super) struct Child {
+    pub(super) bundle: Bundle,
+    /// The id of its definition.
+    pub(super) workflow: Option<String>,
+    pub(super) inputs: Value,
+    pub(super) agent: Option<String>,
+}
+
+/// What an earlier send of a step has left.
+enum Begun {
+    Not,
+    Run(Run),
+    Ended(Ended),
+}
+
+/// A run that is over, or waits.
+pub(super) struct Ended {
+    id: RunId,
+    pub(super) plan: Arc<Plan>,
+    pub(super) state: RunState,
+    pub(super) env: Env,
+}
+
+/// Cancels a run, unless it has ended, when the step is given up that waits for it. With the process both are only left.
+struct Given {
+    run: Control,
+    store: Arc<Store>,
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        if !self.store.is_leaving() {
+            self.run.cancel("its step was given up");
+        }
+    }
+}
+
+/// Why a run that has not ended has no result.
+pub(super) fn unfinished(ended: &Ended) -> StepError {
+    let (id, status) = (ended.id, ended.state.status.name());
+    let message = match ended.state.status {
+        Status::Waiting => format!("the workflow waits for a person; flowloom answer {id} lets it go on"),
+        _ => format!("the workflow's run {id} is {status}"),
+    };
+    StepError::new(Code::FunctionFailed, message)
+}
+
+/// The id of the run that a step starts: the same for every send of that step. Its time is `at_ms`, so that runs are listed
+/// with those of their time.
+pub fn id_of(key: &str, at_ms: u64) -> RunId {
+    let mut random = [0; 10];
+    random.copy_from_slice(&Hash::of(key.as_bytes()).bytes()[..10]);
+    RunId::new(at_ms, random)
+}

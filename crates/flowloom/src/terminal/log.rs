@@ -1,0 +1,31 @@
+//! What a server says of itself while it serves: lines for people, or JSON for machines, on stderr.
+
+use flowloom_app::config::server::LogStyle;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Writes it from now on.
+pub(crate) fn start(style: LogStyle) {
+    let registry = tracing_subscriber::registry();
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    // Only this program's own lines: what libraries say is for their developers.
+    let own = tracing_subscriber::filter::Targets::new().with_target("flowloom", level(style));
+    let started = match style {
+        LogStyle::Text => {
+            let layer = layer.without_time().with_target(false).with_level(false).with_ansi(false);
+            registry.with(layer.with_filter(own)).try_init()
+        }
+        LogStyle::Json => registry.with(layer.json().flatten_event(true).with_filter(own)).try_init(),
+    };
+    // Another has been started already, which only tests do.
+    drop(started);
+}
+
+fn level(style: LogStyle) -> LevelFilter {
+    match style {
+        LogStyle::Text => LevelFilter::WARN,
+        LogStyle::Json => LevelFilter::INFO,
+    }
+}

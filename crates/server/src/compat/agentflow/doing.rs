@@ -1,0 +1,104 @@
+//! What happens to a pipeline's nodes, in AgentFlow's terms: a function of the run's events and nothing else.
+
+use std::collections::HashMap;
+
+use flowloom_app::authoring::happened::{Happened, fields};
+use flowloom_core::event::{AfterFailure, Event, Record};
+use flowloom_core::path::Path;
+use flowloom_core::plan::{Block, Kind, Plan};
+use flowloom_core::value::Value;
+use flowloom_formats::pipeline::{PlanNode, nodes};
+use flowloom_runtime::schema::complaints;
+
+/// Hears the events of a run in their order.
+pub(crate) struct Doing {
+    nodes: Vec<Shown>,
+    by_path: HashMap<Path, usize>,
+}
+
+/// A node, and what is known of it.
+struct Shown {
+    id: String,
+    block: Value,
+    /// What it gives, if that needs no running.
+    gives: Option<Value>,
+    /// What its output is held to.
+    held: Option<Block>,
+    is_begun: bool,
+    /// What it gave, once it has.
+    output: Option<Value>,
+}
+
+impl Doing {
+    /// For the runs of a pipeline.
+    pub(crate) fn of(plan: &Plan) -> Doing {
+        let (mut all, mut by_path) = (Vec::new(), HashMap::new());
+        for PlanNode { id, block, path, step, gives } in nodes(plan) {
+            by_path.insert(path, all.len());
+            let held = match &step.kind {
+                Kind::Block(block) => Some(block.clone()),
+                _ => None,
+            };
+            all.push(Shown { id: id.to_owned(), block, gives, held, is_begun: false, output: None });
+        }
+        Doing { nodes: all, by_path }
+    }
+
+    /// What an event means for those who watch; mostly nothing.
+    pub(crate) fn hear(&mut self, record: &Record) -> Option<Happened> {
+        if let Event::RunCreated(created) = &record.event {
+            let workflow = created.workflow.as_deref().map_or(Value::Null, Value::from);
+            return Some(self.begin(record, workflow, &created.owner));
+        }
+        let node = self.by_path.get(&record.path).map(|at| &mut self.nodes[*at])?;
+        let happened = match &record.event {
+            // A later attempt is no new beginning.
+            Event::StepStarted { .. } if !node.is_begun => {
+                node.is_begun = true;
+                Some(("node_started", Vec::new()))
+            }
+            Event::StepFinished { output, .. } => {
+                let output = output.clone().or_else(|| node.gives.clone()).unwrap_or_default();
+                node.output = Some(output.clone());
+                // One that is not held to be good is told as failed, by the event that follows.
+                (!node.is_failing(&output)).then(|| ("node_completed", vec![("output", output)]))
+            }
+            Event::StepFailed { error, then } if !matches!(then, AfterFailure::Retry(_)) => {
+                let mut fields = vec![("error", Value::from(error.message.as_str()))];
+                fields.push(("code", error.code.to_string().into()));
+                fields.extend(node.output.clone().map(|output| ("output", output)));
+                Some(("node_failed", fields))
+            }
+            Event::StepSkipped { reason } => Some(("node_skipped", vec![("reason", reason.as_str().into())])),
+            Event::StepAborted { reason } => Some(("node_failed", vec![("error", reason.as_str().into())])),
+            _ => None,
+        };
+        happened.map(|(name, fields)| node.told(name, record, fields))
+    }
+
+    fn begin(&self, record: &Record, workflow: Value, owner: &str) -> Happened {
+        let node = |node: &Shown| Value::map([("node", node.id.as_str().into()), ("block", node.block.clone())]);
+        let start = [
+            ("run_id", record.run.to_string().into()),
+            ("pipeline_id", workflow),
+            ("user_id", owner.into()),
+            ("nodes", Value::list(self.nodes.iter().map(node).collect())),
+        ];
+        Happened::new("start", record.at, fields(start))
+    }
+}
+
+impl Shown {
+    fn told(&self, name: &'static str, record: &Record, more: Vec<(&'static str, Value)>) -> Happened {
+        let mut all = vec![("node", Value::from(self.id.as_str())), ("block", self.block.clone())];
+        all.extend(more);
+        Happened::new(name, record.at, fields(all))
+    }
+
+    /// Whether the run will say that this output is a failure.
+    fn is_failing(&self, output: &Value) -> bool {
+        let Some(block) = &self.held else { return false };
+        let says_so = block.failure.as_ref().is_some_and(|field| output.get(field).is_some());
+        says_so || block.output_schema.as_ref().is_some_and(|schema| complaints(schema, output).is_some())
+    }
+}

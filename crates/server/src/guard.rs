@@ -1,0 +1,139 @@
+//! What every call must be before a handler sees it: addressed to this server, from no other site, and JSON where it
+//! changes something; and what every answer says to browsers.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use flowloom_core::code::Code;
+
+use crate::caller::Caller;
+use crate::definitions::upload::Kind as Upload;
+use crate::problem::Problem;
+use crate::state::Server;
+use crate::{cors, openai};
+
+/// Bytes of a body at most.
+pub(crate) const BODY: usize = 16 << 20;
+
+pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    if !tracing::enabled!(tracing::Level::INFO) {
+        return answer(server, request, next).await;
+    }
+    let (begun, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
+    let answer = answer(server, request, next).await;
+    let (status, ms) = (answer.status().as_u16(), begun.elapsed().as_secs_f64() * 1e3);
+    tracing::info!(%method, path, status, ms, "call");
+    answer
+}
+
+async fn answer(server: Arc<Server>, request: Request, next: Next) -> Response {
+    let listed = cors::listed(&server.cors, request.headers());
+    let (mut parts, body) = request.into_parts();
+    let is_openai = parts.uri.path().starts_with(openai::ROUTES);
+    let checked = match check(&server, &parts, listed.is_some()) {
+        Ok(()) => admit(&server, &mut parts).await,
+        refused => refused,
+    };
+    let mut answer = match checked {
+        Err(problem) => problem.into_response(),
+        Ok(()) => match listed.as_ref().and_then(|_| cors::preflight(&parts)) {
+            Some(answer) => answer,
+            None => {
+                let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.clone());
+                let answer = next.run(Request::from_parts(parts, body)).await;
+                server.streams.bind(key, answer)
+            }
+        },
+    };
+    if is_openai {
+        openai::failure::reshape(&mut answer);
+    }
+    let headers = answer.headers_mut();
+    harden(headers);
+    if !server.cors.is_empty() {
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    if let Some(origin) = listed {
+        cors::allow(headers, origin);
+    }
+    answer
+}
+
+/// Who calls, asked before anything of a body is read: the operation's scope stands in its description. The handler finds
+/// the caller beside the request, and what only it can know it asks itself.
+async fn admit(server: &Arc<Server>, request: &mut Parts) -> Result<(), Problem> {
+    let path = request.extensions.get::<MatchedPath>().and_then(|path| server.scopes.get(path.as_str()));
+    let scope = path.and_then(|scopes| scopes.iter().find(|(method, _)| *method == request.method));
+    if let Some((_, scope)) = scope {
+        let caller = Caller::from_request_parts(request, server).await?;
+        caller.may(*scope)?;
+        request.extensions.insert(caller);
+    }
+    Ok(())
+}
+
+/// An answer is what it says it is, is kept by nobody on its way, and shows in no page of others.
+fn harden(answer: &mut HeaderMap) {
+    let all = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    ];
+    for (name, value) in all {
+        answer.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+fn check(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Problem> {
+    let headers = &request.headers;
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    // An address in the request line goes before the header.
+    let host = request.uri.authority().map(|host| host.as_str()).or_else(|| text(header::HOST)).unwrap_or_default();
+    if !server.answers_to(host) {
+        let message = format!("this server does not answer to the host {host:?}");
+        return Err(Problem::new(Code::OriginRefused, message));
+    }
+    // A page of this very server, at this very port: another port of this machine is another site.
+    let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host));
+    if headers.contains_key(header::ORIGIN) && !is_listed && !text(header::ORIGIN).is_some_and(is_own) {
+        let message = format!("calls from pages of {} are not taken", text(header::ORIGIN).unwrap_or("that site"));
+        return Err(Problem::new(Code::OriginRefused, message));
+    }
+    is_taken(request)
+}
+
+/// Refuses what a page of another site had a browser fetch. Such a GET says where it comes from only here; where a GET
+/// changes something, that counts.
+pub(crate) fn from_here(headers: &HeaderMap) -> Result<(), Problem> {
+    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    match site.is_none_or(|site| matches!(site, "same-origin" | "none")) {
+        true => Ok(()),
+        false => Err(Problem::new(Code::OriginRefused, "calls from pages of other sites are not taken")),
+    }
+}
+
+/// What a form of another site can send without asking is never JSON by its type.
+fn is_taken(request: &Parts) -> Result<(), Problem> {
+    let Parts { method, uri, headers, .. } = request;
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let changes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+    // A body without a declared length is one, too.
+    let has_body = length.map_or_else(|| headers.contains_key(header::TRANSFER_ENCODING), |length| length > 0);
+    let kind = text(header::CONTENT_TYPE).unwrap_or_default();
+    let is_taken = Upload::of(kind).is_some_and(|kind| kind.is_taken(method, uri));
+    if changes && !is_taken && (has_body || headers.contains_key(header::CONTENT_TYPE)) {
+        let message = format!("the body must be application/json, not {kind:?}");
+        return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    if length.is_some_and(|length| length > BODY as u64) {
+        let message = format!("the body has more than {BODY} bytes");
+        return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    Ok(())
+}

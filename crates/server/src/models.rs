@@ -1,0 +1,21 @@
+//! `GET /api/v1/models`: the models that steps can name.
+
+// The macros that describe routes write out more of a path than is needed.
+#![allow(unused_qualifications)]
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use flowloom_app::keys::Scope;
+
+use crate::caller::Caller;
+use crate::problem::Answer;
+use crate::state::Server;
+
+/// Local models and providers, as `flowloom models list --json` prints them.
+#[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, providers}`")))]
+pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<serde_json::Value>> {
+    caller.may(Scope::Read)?;
+    let shown = crate::blocking::blocking(move || flowloom_app::wiring::model_list(&server.app.config)).await?;
+    Ok(Json(shown))
+}
