@@ -1,14 +1,11 @@
-//! Embeds the pages of `docs/errors` for `flowloom explain`, and reduces the size of the executable.
+//! Has the program linked small.
 
-use std::fmt::Write as _;
-use std::path::Path;
 use std::process::Command;
 
-fn main() -> std::io::Result<()> {
+fn main() {
     if knows_packed_relocations() {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
-    put_pages()
 }
 
 /// Whether the executable may pack its 107,000 relative relocations, which saves reading 2.5 MB at every start. The
@@ -23,20 +20,4 @@ fn knows_packed_relocations() -> bool {
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let minor = version.trim().strip_prefix("glibc 2.").and_then(|minor| minor.parse::<u32>().ok());
     minor.is_some_and(|minor| minor >= 36)
-}
-
-fn put_pages() -> std::io::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");
-    println!("cargo:rerun-if-changed={}", folder.display());
-    let mut pages: Vec<_> = std::fs::read_dir(&folder)?.flatten().map(|entry| entry.path()).collect();
-    pages.sort();
-    let mut source = String::from("&[\n");
-    for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
-        let name = page.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        // Writing to a string cannot fail.
-        let _ = writeln!(source, "    ({name:?}, include_str!({:?})),", page.canonicalize()?.display().to_string());
-    }
-    source.push(']');
-    let out = std::env::var_os("OUT_DIR").unwrap_or_default();
-    std::fs::write(Path::new(&out).join("errors.rs"), source)
 }

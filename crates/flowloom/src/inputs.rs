@@ -5,7 +5,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flowloom_core::effect::AskRequest;
+use flowloom_app::runs;
+use flowloom_app::runs::inputs::of_kind;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{InputKind, Inputs, Plan};
@@ -55,14 +56,6 @@ fn given<'a>(plan: &Plan, text: &'a str) -> Result<(&'a str, Value), Failure> {
     Ok((name, value))
 }
 
-/// Converts typed text to an input kind: the text of a JSON array becomes a list where a list is expected.
-pub(crate) fn of_kind(kind: &InputKind, typed: Value) -> Value {
-    match (kind, typed.as_str().map(parse_value)) {
-        (InputKind::List, Some(Ok(list @ Value::List(_)))) => list,
-        _ => typed,
-    }
-}
-
 /// Reads a file as a file value (name, MIME type, base64).
 pub(crate) fn read_blob(path: &Path) -> Result<Value, Failure> {
     let bytes = std::fs::read(path)
@@ -100,73 +93,7 @@ pub(crate) fn pair(text: &str) -> Result<(&str, Value), Failure> {
     }
 }
 
-/// Parses `tokens=N,usd=N,steps=N,time=30s` into the limits.
+/// Puts the bounds of `--budget` into the limits.
 pub(crate) fn budget(text: &str, limits: &mut Limits) -> Result<(), Failure> {
-    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let invalid =
-            || Failure::usage(format!("invalid budget: expected tokens=N,usd=N,steps=N,time=30s, not {part:?}"));
-        let (name, value) = part.split_once('=').ok_or_else(invalid)?;
-        match name {
-            "tokens" => limits.tokens = Some(value.parse().map_err(|_| invalid())?),
-            "steps" => limits.steps = value.parse().map_err(|_| invalid())?,
-            "time" => limits.time_ms = Some(duration_ms(value).ok_or_else(invalid)?),
-            "usd" => {
-                let usd: f64 = value.parse().map_err(|_| invalid())?;
-                if !(0.0..1e12).contains(&usd) {
-                    return Err(invalid());
-                }
-                limits.micro_usd = Some((usd * 1e6).round() as u64);
-            }
-            _ => return Err(invalid()),
-        }
-    }
-    Ok(())
-}
-
-/// Parses `500ms`, `30s`, `5m`, `2h` or `30d` into milliseconds; a bare number means seconds.
-pub(crate) fn duration_ms(text: &str) -> Option<u64> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "ms" => 1.0,
-        "" | "s" => 1e3,
-        "m" => 6e4,
-        "h" => 3.6e6,
-        "d" => 8.64e7,
-        _ => return None,
-    };
-    Some((number.parse::<f64>().ok()? * factor) as u64)
-}
-
-/// Converts a person's text to a value for the question's schema.
-pub(crate) fn said(question: &AskRequest, text: &str) -> Value {
-    let kind = question.schema.as_ref().and_then(|schema| schema.get("type")?.as_str().map(str::to_owned));
-    match (kind.as_deref(), text.trim().to_lowercase().as_str()) {
-        (None | Some("string"), _) => text.into(),
-        (Some("boolean"), "yes" | "y" | "true" | "ok") => true.into(),
-        (Some("boolean"), "no" | "n" | "false") => false.into(),
-        _ => json_or_text(text),
-    }
-}
-
-/// Parses JSON, or returns the text itself.
-pub(crate) fn json_or_text(text: &str) -> Value {
-    parse_value(text).unwrap_or_else(|_| text.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bounds_are_read() {
-        let mut limits = Limits::default();
-        budget("tokens=500, usd=0.25,steps=3,time=1.5s", &mut limits).expect("valid");
-        assert_eq!(
-            (limits.tokens, limits.micro_usd, limits.steps, limits.time_ms),
-            (Some(500), Some(250_000), 3, Some(1500))
-        );
-        assert!(budget("tokens=-1", &mut limits).is_err());
-        assert!(budget("minutes=3", &mut limits).is_err());
-    }
+    runs::inputs::budget(text, limits).map_err(|error| Failure::usage(format!("--budget: {}", error.message)))
 }

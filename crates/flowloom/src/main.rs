@@ -1,37 +1,13 @@
-//! The program `flowloom`: command line, configuration, composition of the parts.
+//! The program `flowloom`: the command line and the terminal.
 //!
-//! The only crate that reads flags, files and the environment. Data goes to stdout, everything else to stderr.
+//! The only crate that knows flags and prints. Data goes to stdout, everything else to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-mod app;
-mod ask;
-mod authoring;
-mod blocks;
-mod bundle;
 mod cli;
 mod commands;
-mod config;
-mod definitions;
-mod doing;
-mod draw;
 mod failure;
-mod flows;
-mod happened;
 mod inputs;
-mod log;
-mod mcp;
-mod memory_keys;
-mod offers;
-mod out;
-mod progress;
-mod report;
-mod retention;
-mod schedule;
-mod server;
-mod source;
-mod telemetry;
-mod workflows;
-
+mod terminal;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 

@@ -22,6 +22,30 @@ fn directions() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("flowloom-tools", &["flowloom-core", "flowloom-runtime"][..]),
         ("flowloom-sandbox", &["flowloom-core", "flowloom-runtime"][..]),
         ("flowloom-store", &["flowloom-core", "flowloom-runtime"][..]),
+        (
+            "flowloom-app",
+            &[
+                "flowloom-author",
+                "flowloom-core",
+                "flowloom-formats",
+                "flowloom-models",
+                "flowloom-runtime",
+                "flowloom-sandbox",
+                "flowloom-store",
+                "flowloom-tools",
+            ][..],
+        ),
+        (
+            "flowloom-server",
+            &[
+                "flowloom-app",
+                "flowloom-author",
+                "flowloom-core",
+                "flowloom-formats",
+                "flowloom-runtime",
+                "flowloom-store",
+            ][..],
+        ),
     ])
 }
 
@@ -62,6 +86,29 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
             collect(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);
+        }
+    }
+}
+
+/// What the use cases and the server may not use: the command line, the terminal, and, for the use cases, HTTP.
+const OUTSIDE_OF_APP: [&str; 9] =
+    ["clap", "miette", "indicatif", "inquire", "axum", "hyper", "rmcp", "utoipa", "tower-http"];
+
+#[test]
+fn use_cases_and_server_know_no_terminal() {
+    for (name, forbidden) in [("app", &OUTSIDE_OF_APP[..]), ("server", &OUTSIDE_OF_APP[..4])] {
+        let folder = root().join("crates").join(name);
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("UTF-8");
+        let is_named = |word: &&&str| manifest.lines().any(|line| line.split(['.', ' ', '=']).next() == Some(**word));
+        assert_eq!(forbidden.iter().find(is_named), None, "{name} may not use it");
+        let mut files = Vec::new();
+        collect(&folder.join("src"), &mut files);
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("UTF-8");
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for word in ["println!(", "print!(", "\"--"] {
+                assert!(!text.contains(word), "{} uses {word}", file.display());
+            }
         }
     }
 }

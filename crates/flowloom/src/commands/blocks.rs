@@ -2,25 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
+use flowloom_app::blocks::{Found, Refused, id_of};
+use flowloom_app::engines::App;
+use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Value;
 use serde_json::json;
 
-use crate::app::App;
-use crate::blocks::{Found, Refused, id_of};
 use crate::cli::{BlocksCommand, Global};
-use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::report;
 
 pub(crate) async fn blocks(global: &Global, user: &str, command: BlocksCommand) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     match command {
         BlocksCommand::List => list(global, &app, user),
         BlocksCommand::Show { id } => {
-            println!("{}", report::indented(&one(&app, user, &id)?));
+            println!("{}", summary::indented(&one(&app, user, &id)?));
             Ok(0)
         }
         BlocksCommand::Find { words, limit } => find(global, &app, (user, &words), limit as usize).await,
@@ -61,7 +60,7 @@ fn export(app: &App, user: &str, folder: &Path, ids: &[String]) -> Outcome {
     std::fs::create_dir_all(folder).map_err(failed)?;
     for block in &blocks {
         let file = folder.join(format!("{}.json", id_of(block)));
-        std::fs::write(&file, format!("{}\n", report::indented(block))).map_err(failed)?;
+        std::fs::write(&file, format!("{}\n", summary::indented(block))).map_err(failed)?;
         println!("{}", file.display());
     }
     Ok(0)

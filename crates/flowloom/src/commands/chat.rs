@@ -4,6 +4,14 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
+use flowloom_app::definitions::bundle::Bundle;
+use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::definitions::source::{self, Reading};
+use flowloom_app::definitions::stored::Content;
+use flowloom_app::engines::App;
+use flowloom_app::runs::inputs::said as read_answer;
+use flowloom_app::tools::agents;
+use flowloom_app::wiring;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::hash::Hash;
@@ -15,15 +23,9 @@ use flowloom_runtime::journal::{Journal as _, Wish, thread_holder};
 use flowloom_runtime::{Engine, Outcome as RunOutcome, Start};
 
 use super::run::{choose_model, drive, refuse};
-use crate::app::{self, App};
-use crate::bundle::Bundle;
 use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
-use crate::config::Config;
-use crate::definitions::Content;
 use crate::failure::{Failure, Outcome};
-use crate::server::catalog::Catalog;
-use crate::source::{self, Reading};
-use crate::{flows, inputs};
+use crate::terminal::diagnostics;
 
 /// The context of every turn of a chat.
 struct Chat<'a> {
@@ -40,21 +42,21 @@ struct Chat<'a> {
 
 pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
     let ChatArgs { file, talk, lenient } = arguments;
-    let mut config = Config::load(global)?;
+    let mut config = global.load_config()?;
     choose_model(&mut config, &talk.model);
     let reading = Reading { config: &config, format: None, lenient };
-    let servers = app::servers(&config)?;
+    let servers = wiring::servers(&config)?;
     let source = source::load_to_run(&file, &reading, &servers).await?;
-    eprint!("{}", source::render(&source));
+    eprint!("{}", diagnostics::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
     if plan.thread.is_none() {
         let message = format!("{} is not a conversation; run it with flowloom run", file.display());
         return Err(Failure::usage(message));
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = flows::complete(&app, (&file, lenient), source, &talk.user).await?;
+    let source = agents::complete(&app, (&file, lenient), source, &talk.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
-        eprint!("{}", source::render(&source));
+        eprint!("{}", diagnostics::render(&source));
         return Ok(refuse(global, &source));
     };
     let bundle = app.bundle(&source.name, &source.files, plan.format)?;
@@ -78,7 +80,7 @@ pub(crate) async fn agent(global: &Global, arguments: AgentArgs) -> Outcome {
     if !path.is_dir() {
         return chat(global, ChatArgs { file: path, talk, lenient: false }).await;
     }
-    let mut config = Config::load(global)?;
+    let mut config = global.load_config()?;
     choose_model(&mut config, &talk.model);
     let app = Arc::new(App::open(config)?);
     let catalog = Arc::new(Catalog::new(path, app.clone()));
@@ -157,7 +159,7 @@ impl Chat<'_> {
     async fn answer(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, Failure> {
         let open = before.state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
         let Some((path, question)) = open else { return Ok(None) };
-        let wish = Wish::Answer { path, value: inputs::said(question, text), by: self.talk.user.clone() };
+        let wish = Wish::Answer { path, value: read_answer(question, text), by: self.talk.user.clone() };
         self.engine.post(before.id, wish).await?;
         let plan = self.plan.clone();
         let run = self.engine.resume(before.id, async |_| Ok(plan)).await?;

@@ -1,17 +1,17 @@
 //! `flowloom check FILE…`: reports every problem and applies fixes. Never runs anything.
 
+use flowloom_app::definitions::source::{self, Reading, Source};
 use flowloom_core::diagnostic::apply_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
-use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::source::{self, Reading, Source};
+use crate::terminal::diagnostics;
 
 /// Maximum number of rounds of fixes.
 const ROUNDS: u32 = 10;
 
 pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
-    let config = Config::load(global)?;
+    let config = global.load_config()?;
     let format = source::format(arguments.format.as_deref())?;
     let reading = Reading { config: &config, format, lenient: arguments.lenient };
     let load = |path: &std::path::PathBuf| source::load(path, &reading);
@@ -30,9 +30,9 @@ pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
     let style = if global.json { ReportStyle::Json } else { arguments.report };
     match style {
         ReportStyle::Human => human(&sources),
-        ReportStyle::Json => println!("{:#}", source::to_json(&sources)),
-        ReportStyle::Github => print!("{}", source::to_github(&sources)),
-        ReportStyle::Sarif => println!("{:#}", source::to_sarif(&sources)),
+        ReportStyle::Json => println!("{:#}", diagnostics::to_json(&sources)),
+        ReportStyle::Github => print!("{}", diagnostics::to_github(&sources)),
+        ReportStyle::Sarif => println!("{:#}", diagnostics::to_sarif(&sources)),
     }
     let refused = sources.iter().any(Source::is_refused);
     Ok(if refused { 2 } else { 0 })
@@ -55,7 +55,7 @@ fn mend(path: &std::path::Path, source: &Source) -> Result<bool, Failure> {
 
 fn human(sources: &[Source]) {
     for source in sources {
-        eprint!("{}", source::render(source));
+        eprint!("{}", diagnostics::render(source));
         let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).count();
         let warnings = source.compiled.diagnostics.len() - errors;
         let verdict = match (errors, warnings) {

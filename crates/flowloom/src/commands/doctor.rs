@@ -1,11 +1,11 @@
 //! `flowloom doctor`: reports the configuration, the origin of each value, and what is missing.
 
-use flowloom_models_local::{check_processor, processor_hint};
+use flowloom_app::config::Config;
+use flowloom_app::wiring;
+use flowloom_models::{check_processor, processor_hint};
 use flowloom_store::Store;
 
-use crate::app;
 use crate::cli::Global;
-use crate::config::Config;
 use crate::failure::Outcome;
 
 /// One line of the report.
@@ -18,7 +18,7 @@ struct Finding {
 }
 
 pub(crate) async fn doctor(global: &Global) -> Outcome {
-    let config = Config::load(global)?;
+    let config = global.load_config()?;
     let findings =
         [settings(&config), machine(), parts(&config), sandbox(&config).await, servers(&config).await].concat();
     if global.json {
@@ -76,7 +76,7 @@ fn machine() -> Vec<Finding> {
 
 /// Checks that untrusted code can run here, by starting some.
 async fn sandbox(config: &Config) -> Vec<Finding> {
-    let available = app::sandbox(config).available().await;
+    let available = wiring::sandbox(config).available().await;
     let row = |name: &str, result: Result<String, String>| match result {
         Ok(how) => fine(name, how, ""),
         Err(missing) => Finding { is_fine: false, ..fine(name, missing, "") },
@@ -86,7 +86,7 @@ async fn sandbox(config: &Config) -> Vec<Finding> {
 
 /// Checks that the MCP servers can be used, by starting them.
 async fn servers(config: &Config) -> Vec<Finding> {
-    let servers = match app::servers(config) {
+    let servers = match wiring::servers(config) {
         Ok(servers) => servers,
         Err(error) => return vec![Finding { is_fine: false, ..fine("mcp", error.message, "") }],
     };
@@ -107,7 +107,7 @@ fn parts(config: &Config) -> Vec<Finding> {
         Ok(which) => fine("database", which, &config.database.origin),
         Err(error) => Finding { is_fine: false, ..fine("database", error.message, "") },
     };
-    let models = app::models(config, config.default_model.value.clone(), &config.aliases);
+    let models = wiring::models(config, config.default_model.value.clone(), &config.aliases);
     let local = match models.local_models().as_slice() {
         [] => "none; download one with flowloom models pull".to_owned(),
         names => names.join(", "),

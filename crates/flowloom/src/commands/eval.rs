@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use flowloom_app::authoring::{BuiltIn, How, Job, rehearsed, value_of};
+use flowloom_app::engines::App;
+use flowloom_app::wiring;
 use flowloom_author::evaluation::{Case, Row, cases, recorded};
 use flowloom_author::rehearse::Rehearsal;
 use flowloom_author::wire::definition;
@@ -20,8 +23,6 @@ use flowloom_store::SHARED;
 use serde_json::json;
 
 use super::new::{Unseen, bounds, configured, performed};
-use crate::app::{self, App};
-use crate::authoring::{BuiltIn, How, Job, rehearsed, value_of};
 use crate::cli::{EvalAuthorArgs, Global};
 use crate::failure::{Failure, Outcome};
 
@@ -114,7 +115,7 @@ fn refusal(outcome: &RunOutcome) -> Option<StepError> {
 /// Runs the new pipeline as a dry run with the task's data.
 async fn run(app: &App, case: &Case, made: &Value) -> Result<Rehearsal, StepError> {
     let bundle = app.bundle_of(BuiltIn::Thinker)?;
-    let models = Arc::new(app::models(&app.config, bundle.model.clone(), &bundle.aliases));
+    let models = Arc::new(wiring::models(&app.config, bundle.model.clone(), &bundle.aliases));
     let limits = bounds(&app.config).map_err(|failure| failure.error)?;
     let block_model = app.config.author.block_model.as_deref();
     let rehearser = app.author(&bundle, &models).rehearser(block_model, limits, SHARED);

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use flowloom_app::error_pages;
+use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::did_you_mean;
 use flowloom_core::plan::Format;
@@ -9,10 +11,6 @@ use flowloom_formats::{flow, markdown, schema};
 
 use crate::cli::Global;
 use crate::failure::{Failure, Outcome};
-use crate::report;
-
-/// The pages of `docs/errors`, by code.
-const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/errors.rs"));
 
 pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
     if text == "prompt" {
@@ -24,7 +22,7 @@ pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
         let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
         return Err(Failure::usage(format!("there is no code {text:?}{advice}")));
     };
-    let page = page(code);
+    let page = error_pages::page(code);
     if global.json {
         println!("{:#}", serde_json::json!({"code": code, "title": code.title(), "page": page}));
         return Ok(0);
@@ -34,11 +32,6 @@ pub(crate) fn explain(global: &Global, text: &str) -> Outcome {
         None => println!("{code}: {}", code.title()),
     }
     Ok(0)
-}
-
-/// The Markdown page of a code.
-pub(crate) fn page(code: Code) -> Option<&'static str> {
-    PAGES.iter().find(|(name, _)| *name == code.to_string()).map(|(_, page)| *page)
 }
 
 /// Prints the system prompt of Markdown workflows.
@@ -72,7 +65,7 @@ pub(crate) fn import(file: &Path, out: Option<&Path>) -> Outcome {
         return Err(Failure::usage(message));
     };
     // The stored form has no line break at its end.
-    let written = report::indented(&definition);
+    let written = summary::indented(&definition);
     match out {
         None => println!("{written}"),
         Some(out) => std::fs::write(out, written)

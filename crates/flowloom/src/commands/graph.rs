@@ -1,17 +1,18 @@
 //! `flowloom graph`: draws a definition.
 
+use flowloom_app::definitions::source::{self, Reading};
+
 use crate::cli::{Global, GraphArgs};
-use crate::config::Config;
-use crate::draw::draw;
 use crate::failure::{Failure, Outcome};
-use crate::source::{self, Reading};
+use crate::terminal::diagnostics;
+use crate::terminal::draw::draw;
 
 pub(crate) fn graph(global: &Global, arguments: &GraphArgs) -> Outcome {
-    let config = Config::load(global)?;
+    let config = global.load_config()?;
     let format = source::format(arguments.definition.as_deref())?;
     let source = source::load(&arguments.file, &Reading { config: &config, format, lenient: arguments.lenient });
     let Some(plan) = &source.compiled.plan else {
-        eprint!("{}", source::render(&source));
+        eprint!("{}", diagnostics::render(&source));
         return Ok(2);
     };
     let drawing = draw(plan, arguments.format)

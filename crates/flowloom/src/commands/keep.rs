@@ -2,21 +2,20 @@
 
 use std::path::Path;
 
+use flowloom_app::config::retention::{ended, ends};
+use flowloom_app::engines::App;
+use flowloom_app::runs::inputs::duration_ms;
 use flowloom_core::status::Status;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::Old;
 use serde_json::json;
 
-use crate::app::App;
 use crate::cli::Global;
-use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::inputs::duration_ms;
-use crate::retention::{ended, ends};
 
 pub(crate) async fn prune(global: &Global, older: Option<&str>, named: &[String], is_dry: bool) -> Outcome {
-    let config = Config::load(global)?;
+    let config = global.load_config()?;
     let now = SystemClock.now_ms();
     let old = match older {
         None => config.retention.old(now),
@@ -57,14 +56,14 @@ fn statuses(named: &[String]) -> Result<Vec<Status>, Failure> {
 }
 
 pub(crate) fn backup(global: &Global, file: &Path) -> Outcome {
-    App::open(Config::load(global)?)?.store.backup(file)?;
+    App::open(global.load_config()?)?.store.backup(file)?;
     let bytes = std::fs::metadata(file).map_or(0, |file| file.len());
     println!("{} ({bytes} bytes)", file.display());
     Ok(0)
 }
 
 pub(crate) fn restore(global: &Global, file: &Path, replace: bool) -> Outcome {
-    let config = Config::load(global)?;
+    let config = global.load_config()?;
     if config.database.value.is_some() {
         return Err(Failure::usage("the configured database is Postgres; use pg_restore"));
     }

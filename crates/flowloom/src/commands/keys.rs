@@ -1,17 +1,16 @@
 //! `flowloom keys`: manages the API keys of the server.
 
+use flowloom_app::engines::App;
+use flowloom_app::keys::{Scope, create};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use serde_json::json;
 
-use crate::app::App;
 use crate::cli::{Global, KeysCommand};
-use crate::config::Config;
 use crate::failure::Outcome;
-use crate::server::keys::{Scope, create};
 
 pub(crate) async fn keys(global: &Global, command: KeysCommand) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     let now = SystemClock.now_ms();
     match command {
         KeysCommand::Create { name, scopes, user } => {

@@ -1,18 +1,21 @@
 //! `flowloom mcp DIR`: serves the definitions of a folder as MCP tools on stdio.
 
+use flowloom_app::config::server::LogStyle;
+use flowloom_app::engines::App;
+
 use super::run::choose_model;
-use crate::app::App;
 use crate::cli::{Global, McpArgs};
-use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::server::mcp::stdio;
+use crate::terminal::log;
 
 pub(crate) async fn mcp(global: &Global, arguments: McpArgs) -> Outcome {
-    let mut config = Config::load(global)?;
+    let mut config = global.load_config()?;
     choose_model(&mut config, &arguments.model);
     if !arguments.folder.is_dir() {
         return Err(Failure::usage(format!("{} is not a folder", arguments.folder.display())));
     }
-    stdio::serve(App::open(config)?, arguments.folder, &arguments.user).await?;
+    let app = App::open(config)?;
+    log::start(LogStyle::Text);
+    flowloom_server::serve_stdio(app, arguments.folder, &arguments.user).await?;
     Ok(0)
 }

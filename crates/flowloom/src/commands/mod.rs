@@ -13,6 +13,8 @@ mod keys;
 mod mcp;
 mod models;
 mod new;
+mod out;
+mod pipeline_folder;
 mod remote;
 mod resume;
 mod run;
@@ -22,15 +24,11 @@ mod starts;
 mod sync;
 mod user;
 
-pub(crate) use explain::page;
-pub(crate) use models::shown as models;
-pub(crate) use run::recorded;
-
 use clap::CommandFactory as _;
+use flowloom_app::runs::summary;
 
 use crate::cli::{Cli, Command, EvalCommand, ModelsCommand};
 use crate::failure::{Failure, Outcome};
-use crate::report;
 
 /// Runs a command and returns its exit code.
 pub(crate) async fn run(cli: Cli) -> u8 {
@@ -41,7 +39,7 @@ pub(crate) async fn run(cli: Cli) -> u8 {
         Ok(exit) => exit,
         Err(Failure { exit, error }) => {
             if json && is_run {
-                print(&report::refused(None, &error));
+                print(&summary::refused(None, &error));
             }
             eprintln!("error[{}]: {}", error.code, error.message);
             eprintln!("  for details: flowloom explain {}", error.code);
@@ -94,5 +92,5 @@ async fn dispatch(cli: Cli) -> Outcome {
 
 /// Prints a JSON value to stdout.
 fn print(value: &impl serde::Serialize) {
-    println!("{}", report::indented(value));
+    println!("{}", summary::indented(value));
 }

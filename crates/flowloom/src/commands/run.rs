@@ -2,6 +2,13 @@
 
 use std::sync::Arc;
 
+use flowloom_app::config::Config;
+use flowloom_app::definitions::bundle::Bundle;
+use flowloom_app::definitions::source::{self, Reading, Source};
+use flowloom_app::engines::App;
+use flowloom_app::runs::{summary, watch};
+use flowloom_app::tools::agents;
+use flowloom_app::wiring;
 use flowloom_core::error::StepError;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
@@ -11,22 +18,20 @@ use flowloom_formats::present;
 use flowloom_runtime::{Engine, Outcome as RunOutcome, Run, Start};
 
 use super::print;
-use crate::app::{self, App, Opened};
-use crate::bundle::Bundle;
 use crate::cli::{Global, OutputArgs, RunArgs};
-use crate::config::Config;
+use crate::commands::out;
 use crate::failure::{Failure, Outcome};
-use crate::source::{self, Reading, Source};
-use crate::{ask, flows, inputs, out, progress, report};
+use crate::inputs;
+use crate::terminal::{ask, diagnostics, screen};
 
 pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
-    let mut config = Config::load(global)?;
+    let mut config = global.load_config()?;
     choose_model(&mut config, &arguments.model);
     let format = source::format(arguments.format.as_deref())?;
     let reading = Reading { config: &config, format, lenient: arguments.lenient };
-    let servers = app::servers(&config)?;
+    let servers = wiring::servers(&config)?;
     let source = source::load_to_run(&arguments.file, &reading, &servers).await?;
-    eprint!("{}", source::render(&source));
+    eprint!("{}", diagnostics::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
     let mut limits = config.limits.within(&plan.limits);
     if let Some(budget) = &arguments.budget {
@@ -41,9 +46,9 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
         out::prepare(folder)?;
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = flows::complete(&app, (&arguments.file, arguments.lenient), source, &arguments.user).await?;
+    let source = agents::complete(&app, (&arguments.file, arguments.lenient), source, &arguments.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
-        eprint!("{}", source::render(&source));
+        eprint!("{}", diagnostics::render(&source));
         return Ok(refuse(global, &source));
     };
     let bundle = app.bundle(&source.name, &source.files, plan.format)?;
@@ -77,7 +82,7 @@ pub(super) async fn perform(
     (bundle, plan): (&Bundle, &Arc<Plan>),
     inputs: Value,
     (owner, limits): (&str, Limits),
-    watcher: Box<dyn progress::Watcher>,
+    watcher: Box<dyn watch::Watcher>,
 ) -> Result<RunOutcome, Failure> {
     let engine = app.engine(bundle)?;
     let start = Start {
@@ -114,7 +119,7 @@ pub(super) fn refuse(global: &Global, source: &Source) -> u8 {
     let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
     if let (true, Some(first)) = (global.json, errors.first()) {
         let format = source.compiled.format.map(flowloom_core::plan::Format::name);
-        print(&report::refused(format, &StepError::new(first.code, first.message.clone())));
+        print(&summary::refused(format, &StepError::new(first.code, first.message.clone())));
     }
     let noun = if errors.len() == 1 { "problem" } else { "problems" };
     eprintln!("{} was not run: {} {noun}", source.name, errors.len());
@@ -143,14 +148,14 @@ pub(super) async fn drive(
 }
 
 async fn driven(global: &Global, output: &OutputArgs, engine: &Engine, run: Run) -> Option<RunOutcome> {
-    watched(engine, run, Box::new(progress::Screen::new(output, global.json))).await
+    watched(engine, run, Box::new(screen::Screen::new(output, global.json))).await
 }
 
 /// Drives a run until it ends or waits, and reports its events to `watcher`. Ctrl-C cancels the run. Returns `None` if
 /// the run's task died.
-pub(super) async fn watched(engine: &Engine, run: Run, watcher: Box<dyn progress::Watcher>) -> Option<RunOutcome> {
+pub(super) async fn watched(engine: &Engine, run: Run, watcher: Box<dyn watch::Watcher>) -> Option<RunOutcome> {
     let id = run.id();
-    let shown = tokio::spawn(progress::follow(run.subscribe(), engine.journal().clone(), id, watcher));
+    let shown = tokio::spawn(watch::follow(run.subscribe(), engine.journal().clone(), id, watcher));
     let control = run.control();
     let mut driving = run.spawn();
     let outcome = loop {
@@ -182,7 +187,7 @@ pub(super) fn conclude(global: &Global, output: &OutputArgs, plan: &Plan, outcom
         if global.json {
             let mut broken = state.clone();
             broken.error = Some(error.clone());
-            print(&report::summary(id, plan, &broken, &outcome.env));
+            print(&summary::summary(id, plan, &broken, &outcome.env));
         }
         eprintln!("error[{}]: {}", error.code, error.message);
         eprintln!("  finished steps are stored; continue with flowloom resume {id}");
@@ -190,9 +195,9 @@ pub(super) fn conclude(global: &Global, output: &OutputArgs, plan: &Plan, outcom
     }
     let presented = present(plan, state, &outcome.env);
     if global.json {
-        print(&report::summary(id, plan, state, &outcome.env));
+        print(&summary::summary(id, plan, state, &outcome.env));
     } else if !output.events && state.status == Status::Succeeded {
-        println!("{}", report::for_people(&presented.output));
+        println!("{}", summary::for_people(&presented.output));
     }
     if let Some(error) = &state.error {
         let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
@@ -223,11 +228,4 @@ fn advise_uncertain(outcome: &RunOutcome) {
             eprintln!("  flowloom resolve {} {} --resend | --fail | --value JSON", outcome.id, step.path);
         }
     }
-}
-
-/// Reads a stored run as if it had just been driven.
-pub(crate) async fn recorded(app: &App, opened: &Opened) -> Result<RunOutcome, StepError> {
-    let state = opened.state();
-    let env = app.engine_of(opened)?.left(opened.records.clone(), opened.plan.clone()).await;
-    Ok(RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None, env })
 }

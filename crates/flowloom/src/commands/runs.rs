@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use flowloom_app::engines::App;
+use flowloom_app::runs::finished::recorded;
+use flowloom_app::runs::summary;
 use flowloom_core::event::Record;
 use serde::Serialize;
 
 use super::print;
-use super::run::recorded;
-use crate::app::App;
 use crate::cli::Global;
-use crate::config::Config;
 use crate::failure::Outcome;
-use crate::report;
+use crate::terminal::report;
 
 /// The fields that `runs --json` adds to the summary of a run.
 #[derive(Serialize)]
@@ -27,7 +27,7 @@ struct Recorded<'a> {
 }
 
 pub(crate) async fn list(global: &Global, limit: u32) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     let rows = app.store.runs(limit)?;
     if global.json {
         let mut pasts = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) async fn list(global: &Global, limit: u32) -> Outcome {
             pasts.push((recorded(&app, &opened).await?, opened.plan));
         }
         let listed = rows.iter().zip(&pasts).map(|(row, (past, plan))| {
-            let summary = report::summary(row.id, plan, &past.state, &past.env);
+            let summary = summary::summary(row.id, plan, &past.state, &past.env);
             summary.with(Listed { name: &row.name, workflow: row.workflow.as_deref() })
         });
         print(&listed.collect::<Vec<_>>());
@@ -55,11 +55,11 @@ pub(crate) async fn list(global: &Global, limit: u32) -> Outcome {
 }
 
 pub(crate) async fn show(global: &Global, name: &str) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     let opened = app.open_run(name).await?;
     let past = recorded(&app, &opened).await?;
     if global.json {
-        let summary = report::summary(opened.id, &opened.plan, &past.state, &past.env);
+        let summary = summary::summary(opened.id, &opened.plan, &past.state, &past.env);
         print(&summary.with(Recorded { events: &opened.records }));
         return Ok(0);
     }
@@ -68,12 +68,12 @@ pub(crate) async fn show(global: &Global, name: &str) -> Outcome {
 }
 
 pub(crate) async fn replay(global: &Global, name: &str) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     let opened = app.open_run(name).await?;
     let engine = app.engine_of(&opened)?;
     let outcome = engine.replay(opened.records.clone(), opened.plan.clone()).await?;
     if global.json {
-        print(&report::summary(opened.id, &opened.plan, &outcome.state, &outcome.env));
+        print(&summary::summary(opened.id, &opened.plan, &outcome.state, &outcome.env));
     } else {
         println!("replayed {} events of {}: no divergence, no effects performed", outcome.records.len(), opened.id);
     }

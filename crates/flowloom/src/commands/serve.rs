@@ -1,25 +1,53 @@
 //! `flowloom serve DIR`: serves the definitions of a folder over HTTP.
 
+use flowloom_app::config::server::LogStyle;
+use flowloom_app::engines::App;
+use flowloom_core::error::StepError;
+use flowloom_server::{Options, Serving};
+
 use super::run::choose_model;
-use crate::app::App;
 use crate::cli::{Global, ServeArgs};
-use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::server::{self, Options};
+use crate::terminal::log;
 
 pub(crate) async fn serve(global: &Global, arguments: ServeArgs) -> Outcome {
-    let mut config = Config::load(global)?;
+    let mut config = global.load_config()?;
     choose_model(&mut config, &arguments.model);
     if !arguments.folder.is_dir() {
         return Err(Failure::usage(format!("{} is not a folder", arguments.folder.display())));
     }
-    let options = Options {
-        folder: arguments.folder,
-        bind: arguments.bind,
-        hosts: arguments.host,
-        max_runs: arguments.max_runs,
-        log: arguments.log.unwrap_or(config.server.log),
-    };
-    server::serve(App::open(config)?, options).await?;
+    let options =
+        Options { folder: arguments.folder, bind: arguments.bind, hosts: arguments.host, max_runs: arguments.max_runs };
+    let style = arguments.log.map_or(config.server.log, LogStyle::from);
+    let app = App::open(config)?;
+    log::start(style);
+    let serving = flowloom_server::serve(app, options).await?;
+    if style == LogStyle::Text {
+        greet(&serving)?;
+    }
+    let unfinished = serving.run().await;
+    if style == LogStyle::Text {
+        eprintln!("Stopped; {unfinished} runs go on when it is started again");
+    }
     Ok(0)
+}
+
+/// Shows what is served, and how it is called.
+fn greet(serving: &Serving) -> Result<(), StepError> {
+    let (address, definitions) = (serving.address(), serving.definitions()?);
+    eprintln!("Serving {} workflows at http://{address}", definitions.iter().filter(|one| !one.is_refused).count());
+    for definition in &definitions {
+        let mark = if definition.is_refused { "✗" } else { "✓" };
+        eprintln!("  {mark} {:<32} {}", definition.id, definition.file().unwrap_or("(stored in the database)"));
+    }
+    if let Some(first) = definitions.iter().find(|one| !one.is_refused) {
+        let key = if serving.is_open() { "" } else { " -H 'Authorization: Bearer fl_…'" };
+        eprintln!(
+            "Call one: curl{key} --json '{{\"workflow\": \"{}\"}}' 'http://{address}/api/v1/runs?wait=60'",
+            first.id
+        );
+    }
+    eprintln!("OpenAI-compatible API: http://{address}/v1; MCP: http://{address}/mcp");
+    eprintln!("All routes: http://{address}/openapi.json");
+    Ok(())
 }

@@ -2,30 +2,32 @@
 
 use std::path::Path;
 
+use flowloom_app::definitions::stored::{self, is_id};
+use flowloom_app::definitions::sync;
+use flowloom_app::engines::App;
+use flowloom_app::hooks::row as hook_row;
+use flowloom_app::schedules::NewSchedule;
 use flowloom_core::value::Map;
+use flowloom_server::{Hook, Schedule};
 use flowloom_store::{HookRow, Kind, ScheduleRow};
 use serde_json::json;
 
-use crate::app::App;
-use crate::cli::{Global, HooksCommand, ScheduleCommand};
-use crate::config::Config;
-use crate::definitions::{self, is_id, sync};
+use crate::cli::{Global, HooksCommand, Missed, ScheduleCommand};
 use crate::failure::{Failure, Outcome};
 use crate::inputs;
-use crate::server::{hooks as served_hooks, schedules};
-use crate::source;
+use crate::terminal::diagnostics;
 
 /// Returns the id of the named workflow. A file is uploaded to the database first.
 async fn workflow(app: &App, holder: &str, named: &str) -> Result<String, Failure> {
     let file = Path::new(named);
     if !file.is_file() {
-        return match definitions::find(&app.store, holder, Kind::Workflow, named)? {
+        return match stored::find(&app.store, holder, Kind::Workflow, named)? {
             Some(_) => Ok(named.to_owned()),
             None => Err(Failure::usage(format!("{named} is neither a file nor the id of a workflow in the database"))),
         };
     }
     sync::keep_file(app, holder, file).await?.map_err(|source| {
-        eprint!("{}", source::render(&source));
+        eprint!("{}", diagnostics::render(&source));
         Failure::usage(format!("{named} has errors"))
     })
 }
@@ -36,16 +38,18 @@ fn id_or(given: Option<String>, workflow: &str) -> Result<String, Failure> {
 }
 
 pub(crate) async fn schedule(global: &Global, command: ScheduleCommand) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     match command {
         ScheduleCommand::Add { workflow: named, cron, timezone, input_values, missed, id, user } => {
             let given = |text: &String| inputs::pair(text).map(|(name, value)| (name.into(), value));
             let inputs = input_values.iter().map(given).collect::<Result<Map, Failure>>()?;
             // Validates the schedule before anything is stored.
-            crate::schedule::Times::parse(&cron, &timezone)?;
+            flowloom_app::schedules::Times::parse(&cron, &timezone)?;
             let workflow = workflow(&app, &user, &named).await?;
             let id = id_or(id, &workflow)?;
-            let row = schedules::row((user, id), (workflow, inputs.into()), (cron, Some(timezone), missed))?;
+            let catches_up = missed == Missed::Once;
+            let (inputs, timezone) = (inputs.into(), Some(timezone));
+            let row = NewSchedule { user, id, workflow, inputs, cron, timezone, catches_up }.into_row()?;
             app.store.put_schedule(row.clone()).await?;
             show(global, vec![row]);
         }
@@ -60,7 +64,7 @@ pub(crate) async fn schedule(global: &Global, command: ScheduleCommand) -> Outco
 
 fn show(global: &Global, rows: Vec<ScheduleRow>) {
     if global.json {
-        return println!("{:#}", json!(rows.into_iter().map(schedules::Schedule::of).collect::<Vec<_>>()));
+        return println!("{:#}", json!(rows.into_iter().map(Schedule::of).collect::<Vec<_>>()));
     }
     for row in rows {
         let next = jiff::Timestamp::from_millisecond(row.next_at as i64).map(|at| at.to_string()).unwrap_or_default();
@@ -69,12 +73,12 @@ fn show(global: &Global, rows: Vec<ScheduleRow>) {
 }
 
 pub(crate) async fn hooks(global: &Global, command: HooksCommand) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     match command {
         HooksCommand::Add { workflow: named, secret, id, user } => {
             let workflow = workflow(&app, &user, &named).await?;
             let id = id_or(id, &workflow)?;
-            let (row, secret) = served_hooks::row(user, id, workflow, secret);
+            let (row, secret) = hook_row(user, id, workflow, secret);
             app.store.put_hook(row.clone()).await?;
             tell(global, row, secret);
         }
@@ -82,7 +86,7 @@ pub(crate) async fn hooks(global: &Global, command: HooksCommand) -> Outcome {
             let rows = app.store.hooks(None)?;
             match global.json {
                 true => {
-                    let shown: Vec<_> = rows.into_iter().map(|row| served_hooks::Hook::of(row, None)).collect();
+                    let shown: Vec<_> = rows.into_iter().map(|row| Hook::of(row, None)).collect();
                     println!("{:#}", json!(shown));
                 }
                 false => rows.iter().for_each(|row| println!("/hooks/{:<24} {}", row.id, row.workflow)),
@@ -98,7 +102,7 @@ pub(crate) async fn hooks(global: &Global, command: HooksCommand) -> Outcome {
 
 fn tell(global: &Global, row: HookRow, secret: Option<String>) {
     if global.json {
-        return println!("{:#}", json!(served_hooks::Hook::of(row, secret)));
+        return println!("{:#}", json!(Hook::of(row, secret)));
     }
     eprintln!("POST /hooks/{} starts {}", row.id, row.workflow);
     match secret {

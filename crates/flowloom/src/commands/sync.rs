@@ -1,25 +1,26 @@
 //! `flowloom sync DIR`: makes the database, or a server, match the workflows of a folder, in one transaction.
 
+use flowloom_app::config::Config;
+use flowloom_app::definitions::source::Reading;
+use flowloom_app::definitions::sync::{self, Item, Synced};
+use flowloom_app::engines::App;
 use flowloom_store::SHARED;
 use reqwest::Method;
 use serde_json::json;
 
 use super::remote;
-use crate::app::App;
 use crate::cli::{Global, SyncArgs};
-use crate::config::Config;
-use crate::definitions::sync::{self, Item, Synced};
 use crate::failure::{Failure, Outcome};
-use crate::source::{self, Reading};
+use crate::terminal::diagnostics;
 
 pub(crate) async fn sync(global: &Global, arguments: SyncArgs) -> Outcome {
-    let config = Config::load(global)?;
+    let config = global.load_config()?;
     if !arguments.folder.is_dir() {
         return Err(Failure::usage(format!("{} is not a folder", arguments.folder.display())));
     }
     let (items, refused) = sync::read(&arguments.folder, &Reading { config: &config, format: None, lenient: false });
     if !refused.is_empty() {
-        refused.iter().for_each(|source| eprint!("{}", source::render(source)));
+        refused.iter().for_each(|source| eprint!("{}", diagnostics::render(source)));
         eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + items.len());
         return Ok(2);
     }

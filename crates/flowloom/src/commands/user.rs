@@ -1,18 +1,17 @@
 //! `flowloom user`: reads and writes the profile of a user, which pipelines read as `user`.
 
+use flowloom_app::engines::App;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::render;
 use flowloom_runtime::journal::{Journal as _, profile_holder};
 
 use super::print;
-use crate::app::App;
 use crate::cli::{Global, UserCommand};
-use crate::config::Config;
 use crate::failure::Outcome;
 use crate::inputs;
 
 pub(crate) async fn user(global: &Global, command: UserCommand) -> Outcome {
-    let app = App::open(Config::load(global)?)?;
+    let app = App::open(global.load_config()?)?;
     let user = match command {
         UserCommand::Set { values, user } => {
             let mut writes = Vec::new();

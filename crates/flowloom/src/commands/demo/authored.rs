@@ -3,22 +3,25 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use flowloom_app::authoring::{BuiltIn, How, Job, value_of};
+use flowloom_app::definitions::source::{self, Reading};
+use flowloom_app::engines::App;
+use flowloom_app::runs::summary;
+use flowloom_app::runs::watch::Watcher;
 use flowloom_author::evaluation::{cases, recorded};
 use flowloom_core::value::Map;
 use flowloom_formats::present;
 use flowloom_store::SHARED;
 
 use super::Row;
-use crate::app::App;
-use crate::authoring::files::{self, Folder};
-use crate::authoring::{BuiltIn, How, Job, Stages, value_of};
 use crate::cli::{Global, OutputArgs};
 use crate::commands::new::{Unseen, performed};
+use crate::commands::pipeline_folder::{self, Folder};
 use crate::commands::run::perform;
 use crate::failure::Failure;
-use crate::progress::{Screen, Watcher};
-use crate::report;
-use crate::source::{self, Reading};
+use crate::terminal::screen::Screen;
+use crate::terminal::stages::Stages;
+use crate::terminal::{diagnostics, report};
 
 /// The goal, one of the evaluation tasks.
 const WISH: &str = "clean-table";
@@ -47,7 +50,7 @@ pub(super) async fn authored(global: &Global, app: &mut App) -> Result<Row, Fail
     // Removes the output of an earlier demo.
     let _ = std::fs::remove_dir_all(&folder);
     let folder = Folder::prepare(&folder)?;
-    files::tell(&made, &folder, &folder.write(&made)?);
+    pipeline_folder::tell(&made, &folder, &folder.write(&made)?);
     let (status, steps) = run(global, app, &folder).await?;
     let took = report::duration(began.elapsed().as_millis() as u64);
     Ok(Row { file: "(authored) pipeline.json", status, steps, took })
@@ -56,14 +59,14 @@ pub(super) async fn authored(global: &Global, app: &mut App) -> Result<Row, Fail
 /// Runs the new pipeline. Returns its status and the number of steps.
 async fn run(global: &Global, app: &App, folder: &Folder) -> Result<(&'static str, usize), Failure> {
     let source = source::load(folder.path(), &Reading { config: &app.config, format: None, lenient: false });
-    eprint!("{}", source::render(&source));
+    eprint!("{}", diagnostics::render(&source));
     let refused = || Failure::usage(format!("{} cannot be run", folder.path().display()));
     let plan = Arc::new(source.compiled.plan.clone().ok_or_else(refused)?);
     let bundle = app.bundle(&source.name, &source.files, plan.format)?;
     let watcher = Box::new(Screen::new(&OutputArgs::default(), global.json));
     let limits = app.config.limits.clone();
     let outcome = perform(app, (&bundle, &plan), Map::new().into(), (SHARED, limits), watcher).await?;
-    println!("{}", report::for_people(&present(&plan, &outcome.state, &outcome.env).output));
+    println!("{}", summary::for_people(&present(&plan, &outcome.state, &outcome.env).output));
     let steps = outcome.state.steps().iter().filter(|step| step.kind.is_some()).count();
     Ok((outcome.state.status.name(), steps))
 }

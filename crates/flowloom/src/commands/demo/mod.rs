@@ -1,7 +1,6 @@
 //! `flowloom demo`: runs bundled definitions on a real, small model, with web pages served by the demo itself.
 
 mod authored;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,19 +8,19 @@ use std::time::Instant;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::{get, post};
+use flowloom_app::definitions::bundle::Bundle;
+use flowloom_app::engines::App;
+use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
 use flowloom_formats::{Sources, compile, present};
 use tokio::net::TcpListener;
 
-use crate::app::App;
-use crate::bundle::Bundle;
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
 use crate::commands::run::perform;
-use crate::config::Config;
 use crate::failure::{Failure, Outcome};
-use crate::{progress, report};
+use crate::terminal::{report, screen};
 
 /// A bundled example and its inputs.
 struct Example {
@@ -118,7 +117,7 @@ const EXAMPLES: [Example; 7] = [
 ];
 
 pub(crate) async fn demo(global: &Global, arguments: DemoArgs) -> Outcome {
-    let mut config = Config::load(global)?;
+    let mut config = global.load_config()?;
     let address = serve().await?;
     config.egress.allow.push(address.clone());
     config.tools.base_url = Some(format!("http://{address}"));
@@ -181,10 +180,10 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
         bundle.model = Some(format!("scripted:{}", file.display()));
     }
     let started = Instant::now();
-    let watcher = Box::new(progress::Screen::new(&OutputArgs::default(), global.json));
+    let watcher = Box::new(screen::Screen::new(&OutputArgs::default(), global.json));
     let given = ("local", app.config.limits.clone());
     let outcome = perform(app, (&bundle, &plan), (example.inputs)(base), given, watcher).await?;
-    println!("{}", report::for_people(&present(&plan, &outcome.state, &outcome.env).output));
+    println!("{}", summary::for_people(&present(&plan, &outcome.state, &outcome.env).output));
     if let Some(error) = &outcome.state.error {
         eprintln!("error[{}]: {}", error.code, error.message);
     }

@@ -1,0 +1,133 @@
+//! Embeddings for the block registry: the configured model, and its last failure.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use flowloom_core::block::Thresholds;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_models::Models;
+use flowloom_models::embed::{Embed, Vector};
+
+use crate::config::Config;
+use crate::wiring::models;
+
+/// The model name that disables embeddings.
+const NONE: &str = "none";
+
+/// How long a search waits for the embedding of its query before it falls back to full text.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a model that failed is not called again for queries: every search would wait in vain.
+const REST: Duration = Duration::from_secs(30);
+
+/// Maximum number of characters of a text that are embedded: more than a block needs, less than any provider's limit.
+const LONGEST: usize = 8000;
+
+/// Computes embeddings of texts.
+pub(super) struct Embeddings {
+    config: Config,
+    models: OnceLock<Models>,
+    /// The model, once it was loaded.
+    embedder: Mutex<Option<Arc<dyn Embed>>>,
+    /// The last failure of the model and its time.
+    failure: Mutex<Option<(StepError, Instant)>>,
+}
+
+/// An embedding and the model that computed it.
+pub(super) struct Made {
+    pub(super) model: String,
+    pub(super) vector: Vector,
+}
+
+impl Embeddings {
+    pub(super) fn new(config: &Config) -> Embeddings {
+        Embeddings {
+            config: config.clone(),
+            models: OnceLock::new(),
+            embedder: Mutex::default(),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// The minimum similarities at which a block matches.
+    pub(super) fn thresholds(&self) -> Thresholds {
+        let usual = Thresholds::default();
+        Thresholds { likeness: self.config.embeddings.likeness.unwrap_or(usual.likeness), ..usual }
+    }
+
+    /// The embedding model; `None` if embeddings are disabled. Fails if the model cannot be used. A later call may
+    /// succeed: the file of the local model can be downloaded while a server runs.
+    pub(super) fn embedder(&self) -> Result<Option<Arc<dyn Embed>>, StepError> {
+        let named = self.config.embeddings.model.as_deref();
+        if named == Some(NONE) {
+            return Ok(None);
+        }
+        let mut kept = locked(&self.embedder);
+        if kept.is_none() {
+            let models = self.models.get_or_init(|| models(&self.config, None, &self.config.aliases));
+            *kept = Some(models.embedder(named)?);
+        }
+        Ok(kept.clone())
+    }
+
+    /// Whether no embedding model is configured.
+    fn is_usual(&self) -> bool {
+        self.config.embeddings.model.is_none()
+    }
+
+    /// The embedding of a search query; `None` if embeddings are disabled. Fails with `ModelFailed` after a time-out.
+    pub(super) async fn of_query(&self, text: &str) -> Result<Option<Made>, StepError> {
+        if self.is_resting()
+            && let Some(failure) = self.failure()
+        {
+            return Err(failure);
+        }
+        let Some(embedder) = self.embedder()? else { return Ok(None) };
+        let texts = [clipped(text)];
+        let made = tokio::time::timeout(PATIENCE, embedder.embed(&texts)).await.unwrap_or_else(|_| {
+            let message =
+                format!("{} did not return an embedding within {} seconds", embedder.model(), PATIENCE.as_secs());
+            Err(StepError::passing(Code::ModelFailed, message))
+        });
+        self.note(made.as_ref().err());
+        let vector = made?.into_iter().next();
+        Ok(vector.map(|vector| Made { model: embedder.model().to_owned(), vector }))
+    }
+
+    /// Whether the model failed recently and is not called for now.
+    pub(super) fn is_resting(&self) -> bool {
+        locked(&self.failure).as_ref().is_some_and(|(_, at)| at.elapsed() < REST)
+    }
+
+    /// The last failure, if it was not followed by a success.
+    pub(super) fn failure(&self) -> Option<StepError> {
+        locked(&self.failure).as_ref().map(|(failure, _)| failure.clone())
+    }
+
+    /// Records the outcome of an embedding call; logs only changes.
+    pub(super) fn note(&self, failure: Option<&StepError>) {
+        let before = match failure {
+            Some(failure) => locked(&self.failure).replace((failure.clone(), Instant::now())),
+            None => locked(&self.failure).take(),
+        };
+        match (before, failure) {
+            // The default model was never requested, so its absence is not worth a warning.
+            (None, Some(failure)) if failure.code == Code::ModelFileMissing && self.is_usual() => {
+                tracing::debug!("block search uses full text only: {failure}");
+            }
+            (None, Some(failure)) => tracing::warn!("block search uses full text only: {failure}"),
+            (Some(_), None) => tracing::info!("block search uses embeddings again"),
+            _ => {}
+        }
+    }
+}
+
+/// The part of a text that is embedded.
+pub(super) fn clipped(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

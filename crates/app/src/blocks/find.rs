@@ -1,0 +1,144 @@
+//! Hybrid search of blocks: full text and embeddings, or full text alone where there are no embeddings.
+
+use flowloom_core::block::{Card, Fit, Thresholds, fit};
+use flowloom_core::error::StepError;
+use flowloom_core::json::parse_value;
+use flowloom_core::value::Value;
+use flowloom_store::{BROUGHT, BlockQuery, DefinitionKey, FoundBlock, Kind, Store};
+
+use super::embeddings::Made;
+use super::{Registry, built_in_block};
+
+/// Minimum similarity of a block without a common word. It only excludes unrelated blocks; whether a block matches is
+/// decided by `Thresholds`.
+const NEAR: f32 = 0.3;
+
+/// The result of a block search.
+#[derive(Clone, Debug, Default)]
+pub struct Finding {
+    /// The matching blocks, best first.
+    pub found: Vec<Found>,
+    /// Why the search used full text only, if embeddings were expected.
+    pub by_words: Option<StepError>,
+}
+
+/// A block that matches the search.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The block's definition, as stored.
+    pub block: Value,
+    /// The combined rank score by which results are sorted; higher is better.
+    pub score: f64,
+    /// The cosine similarity of the embeddings; `None` without embeddings.
+    pub similarity: Option<f32>,
+    /// Whether the block does what is wanted.
+    pub fit: Fit,
+}
+
+impl Registry {
+    /// Searches the user's blocks, everyone's and the built-in ones for what is wanted.
+    pub async fn find(&self, holder: &str, wanted: &Card, limit: usize) -> Result<Finding, StepError> {
+        self.bring().await?;
+        self.embed_built_in().await;
+        let (vector, by_words) = match self.embeddings.of_query(&wanted.text()).await {
+            Ok(vector) => (vector, None),
+            Err(error) => (None, Some(error)),
+        };
+        let (holder, wanted, thresholds) = (holder.to_owned(), wanted.clone(), self.embeddings.thresholds());
+        let found = self.blocking(move |store| found(store, (&holder, &wanted), vector.as_ref(), &thresholds, limit));
+        Ok(Finding { found: found.await?, by_words })
+    }
+
+    /// Searches blocks by a few words that a person wrote.
+    pub async fn search(&self, holder: &str, words: &str, limit: usize) -> Result<Finding, StepError> {
+        let wanted = Card { description: words.to_owned(), ..Card::default() };
+        self.find(holder, &wanted, limit).await
+    }
+}
+
+fn found(
+    store: &Store,
+    (holder, wanted): (&str, &Card),
+    vector: Option<&Made>,
+    thresholds: &Thresholds,
+    limit: usize,
+) -> Result<Vec<Found>, StepError> {
+    let words = wanted.words();
+    let vector = vector.map(|made| (made.model.as_str(), &*made.vector));
+    let near = store.find_blocks(BlockQuery { holder, words: &words, vector, limit })?;
+    let mut all = Vec::new();
+    for one in near.into_iter().filter(is_near) {
+        // The block may have been deleted since, or may belong to another release.
+        let Some(block) = block(store, &one)? else { continue };
+        let fit = fit(wanted, &Card::of(&block), one.similarity, thresholds);
+        all.push(Found { block, score: one.score, similarity: one.similarity, fit });
+    }
+    Ok(all)
+}
+
+fn is_near(found: &FoundBlock) -> bool {
+    found.words.is_some() || found.similarity.is_some_and(|similarity| similarity >= NEAR)
+}
+
+fn block(store: &Store, found: &FoundBlock) -> Result<Option<Value>, StepError> {
+    if found.holder == BROUGHT {
+        return Ok(built_in_block(&found.id).cloned());
+    }
+    let key = DefinitionKey { holder: found.holder.clone(), kind: Kind::Block, id: found.id.clone() };
+    Ok(store.definition(&key)?.and_then(|row| parse_value(&row.content).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A registry of built-in blocks with the local model; `None` if the model is not cached.
+    #[allow(clippy::print_stderr)]
+    async fn registry(folder: &std::path::Path) -> Option<Registry> {
+        let registry = crate::blocks::tests::registry(folder);
+        let done = registry.embed_missing().await;
+        done.inspect_err(|_| eprintln!("SKIP embedding model not cached")).ok()?;
+        Some(registry)
+    }
+
+    /// A wanted block (name, description, inputs, outputs) and the id of the block that matches it, or `-`.
+    const WANTED: &str = "\
+        web search | Search the web for recent articles on a given topic | query:string | results:array | web_search
+        fetch page | Fetch a web page and extract its text content | url:string | content:string | web_scrape
+        load state | Read a value from the user's memory by its key | key:string | value: | memory_read
+        save state | Store a value under a key in the user's memory for later runs | key:string value: | success:boolean | memory_write
+        send notification | Send a push notification with a title and a body to the user | title:string body:string | delivered:boolean | notify_push
+        filter list | Filter a list of items by comparing a field with a value | items:array field:string value: | items:array | filter
+        call api | Send an HTTP request to an API and return the response | url:string method:string | status:integer body: | http_request
+        transform each | Apply a template to every item of a list | items:array template:string | results:array | for_each
+        translate | Translate a text into another language | text:string language:string | translation:string | -
+        summarize | Summarize a long text in three sentences | text:string | summary:string | -
+        sort list | Sort a list of items by a field | items:array field:string | items:array | -
+        send email | Send an email to an address | to:string subject:string body:string | sent:boolean | -";
+
+    fn schema(fields: &str) -> Value {
+        let kind = |kind: &str| Value::map((!kind.is_empty()).then(|| ("type", Value::from(kind))));
+        let fields: Vec<(&str, &str)> = fields.split(' ').filter_map(|field| field.split_once(':')).collect();
+        let required = fields.iter().map(|(name, _)| Value::from(*name)).collect();
+        let properties = Value::map(fields.iter().map(|(name, of)| (*name, kind(of))));
+        Value::map([("type", "object".into()), ("properties", properties), ("required", Value::list(required))])
+    }
+
+    #[tokio::test]
+    async fn built_in_blocks_are_taken_for_what_they_do_and_for_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(registry) = registry(folder.path()).await else { return };
+        for line in WANTED.lines() {
+            let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+            let [name, description, inputs, outputs, taken] = fields[..] else { panic!("{line}") };
+            let (inputs, outputs) = (schema(inputs), schema(outputs));
+            let (name, description, execution_type) = (name.to_owned(), description.to_owned(), "python".to_owned());
+            let card = Card { name, description, execution_type, inputs, outputs, ..Card::default() };
+            let finding = registry.find("ann", &card, 5).await.expect("a search");
+            assert_eq!(finding.by_words, None);
+            let first = finding.found.iter().find(|found| found.fit.is_found());
+            let first = first.map_or("-", |found| super::super::id_of(&found.block));
+            assert_eq!(first, taken, "{}: {:?}", card.description, finding.found);
+        }
+    }
+}

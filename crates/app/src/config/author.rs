@@ -1,0 +1,31 @@
+//! Settings `[author]` of the configuration.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::limits::Limits;
+use serde::Deserialize;
+
+use crate::runs::inputs::budget;
+
+/// Defaults of authoring runs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The model used for planning; the default model if unset.
+    pub model: Option<String>,
+    /// The model that blocks call during trials; the default model if unset.
+    pub block_model: Option<String>,
+    /// Bounds of one authoring, as [`budget`] reads them.
+    pub budget: Option<String>,
+}
+
+impl Settings {
+    /// Validates the settings. Fails with `ConfigInvalid` if the budget is malformed.
+    pub fn checked(self) -> Result<Settings, StepError> {
+        if let Some(text) = &self.budget {
+            let invalid = |why: String| StepError::new(Code::ConfigInvalid, format!("[author] budget: {why}"));
+            budget(text, &mut Limits::default()).map_err(|error| invalid(error.message))?;
+        }
+        Ok(self)
+    }
+}

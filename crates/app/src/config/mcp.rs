@@ -1,0 +1,72 @@
+//! `[mcp]` of the configuration: the MCP servers whose tools are functions.
+
+use std::collections::BTreeMap;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::plan::EffectClass;
+use serde::{Deserialize, Serialize};
+
+/// Namespaces of built-in functions, which servers may not use as names.
+const TAKEN: [&str; 6] = ["agent", "flow", "human", "memory", "tool", "workflow"];
+
+/// `[mcp.NAME]`: an MCP server, either a command to start or a URL. Its tools are functions `NAME::tool`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mcp {
+    /// The program that is started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The address of a remote server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Headers of every request to `url`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) args: Vec<String>,
+    /// Environment variables of the program.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Prefixes of the names of the permitted tools; unset permits all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// The effect class of its tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<EffectClass>,
+    /// Effect classes of individual tools, by tool name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub effects: BTreeMap<String, EffectClass>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) needs_approval: Option<NeedsApproval>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) start_timeout_ms: Option<u64>,
+}
+
+/// Which calls by a model require approval: all, or those of the named tools.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum NeedsApproval {
+    All(bool),
+    Tools(Vec<String>),
+}
+
+/// Validates server names and settings. Fails with `ConfigInvalid`.
+pub fn check(mcp: &BTreeMap<String, Mcp>) -> Result<(), StepError> {
+    for (name, server) in mcp {
+        let is_started = !server.args.is_empty() || !server.env.is_empty();
+        let is_plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        let problem = match TAKEN.contains(&name.as_str()) {
+            true => "is a namespace of built-in functions; choose another",
+            false if !is_plain => "is not a valid server name: use letters, digits, _ and -",
+            false if server.command.is_some() == server.url.is_some() => "needs either a command or a url",
+            false if server.url.is_some() && is_started => "has a url; args and env are for a command",
+            false if server.command.is_some() && !server.headers.is_empty() => "has a command; headers are for a url",
+            false => continue,
+        };
+        return Err(StepError::new(Code::ConfigInvalid, format!("[mcp.{name:?}] {problem}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,483 @@
+//! Configuration: `flowloom.toml`, under the environment, under what the caller gives.
+
+pub mod author;
+pub mod mcp;
+pub mod retention;
+pub mod server;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::expr::{Part, Template};
+use flowloom_core::json::parse_value;
+use flowloom_core::limits::Limits;
+use flowloom_core::plan::EffectClass;
+use flowloom_core::rich::Piece;
+use flowloom_core::value::Value;
+use flowloom_formats::{FunctionDeclaration, ToolHost};
+use flowloom_store::{Database, LEASE, Settings};
+use flowloom_tools::secrets::read_text;
+use flowloom_tools::{SearchProvider, WebSearch};
+use serde::{Deserialize, Serialize};
+
+use mcp::Mcp;
+use retention::Retention;
+
+/// Default of `take_up_ms`: milliseconds between two searches for abandoned runs.
+const TAKE_UP_MS: u64 = 3000;
+
+/// Minimum of `lease_ms` in milliseconds: a busy machine cannot renew shorter leases in time.
+const MIN_LEASE_MS: u64 = 100;
+
+/// The content of `flowloom.toml`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    default_model: Option<String>,
+    data_dir: Option<PathBuf>,
+    durability: Option<String>,
+    database: Option<String>,
+    lease_ms: Option<u64>,
+    take_up_ms: Option<u64>,
+    models: ModelsTable,
+    providers: BTreeMap<String, Provider>,
+    embeddings: Embeddings,
+    author: author::Settings,
+    search: Search,
+    limits: Option<Limits>,
+    egress: Egress,
+    files: Files,
+    tools: Tools,
+    agents: BTreeMap<String, Agent>,
+    functions: BTreeMap<String, Function>,
+    mcp: BTreeMap<String, Mcp>,
+    sandbox: Sandboxing,
+    retention: BTreeMap<String, String>,
+    telemetry: Telemetry,
+    server: server::Settings,
+}
+
+/// `[telemetry]`: where a server exports traces of its runs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Telemetry {
+    /// URL of an OpenTelemetry collector that accepts OTLP over HTTP.
+    pub otlp: Option<String>,
+}
+
+/// `[sandbox]`: settings for untrusted code; unset values use the defaults of the sandbox.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sandboxing {
+    /// The Python interpreter, relative to the configuration.
+    pub python: Option<PathBuf>,
+    /// Environment variables that code may read.
+    pub env: Vec<String>,
+    pub(crate) script_timeout_ms: Option<u64>,
+    pub(crate) script_memory_mb: Option<u32>,
+    pub(crate) python_timeout_ms: Option<u64>,
+    pub(crate) python_memory_mb: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ModelsTable {
+    alias: BTreeMap<String, String>,
+    cache_dir: Option<PathBuf>,
+    proxy: Option<String>,
+}
+
+/// `[providers.NAME]`: an additional OpenAI-compatible provider.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// The address of its API.
+    pub base_url: String,
+    pub(crate) key_env: Option<String>,
+}
+
+/// `[embeddings]`: settings of block search.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Embeddings {
+    /// The embedding model, or `none`. Default: the local model, if its file exists.
+    pub model: Option<String>,
+    /// Minimum similarity (0 to 1) for a block to match.
+    pub(crate) likeness: Option<f32>,
+}
+
+/// `[search]`: the provider of web searches.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Search {
+    provider: Option<String>,
+    url: Option<String>,
+    /// Name of the secret that holds the API key.
+    key: Option<String>,
+}
+
+impl Search {
+    /// Validates the settings; `None` if the table is empty. Fails with `ConfigInvalid`.
+    fn read(self) -> Result<Option<WebSearch>, StepError> {
+        let invalid = |message: String| Err(StepError::new(Code::ConfigInvalid, message));
+        let Some(name) = &self.provider else {
+            return match (self.url, self.key) {
+                (None, None) => Ok(None),
+                _ => invalid("[search] needs a provider".to_owned()),
+            };
+        };
+        let Some(provider) = SearchProvider::parse(name) else {
+            let known: Vec<&str> = SearchProvider::ALL.iter().map(|provider| provider.name()).collect();
+            return invalid(format!("[search] provider must be one of {}, not {name:?}", known.join(", ")));
+        };
+        match self.url.or_else(|| provider.address().map(str::to_owned)) {
+            Some(url) => Ok(Some(WebSearch { provider, url, key: self.key })),
+            None => invalid(format!("[search] needs the url of your {name}: http://HOST/search")),
+        }
+    }
+}
+
+/// `[egress]`: the addresses that may be reached.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Egress {
+    /// Hosts (`host:port`) that are allowed besides public ones.
+    pub allow: Vec<String>,
+    pub(crate) ports: Option<Vec<u16>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Files {
+    root: Option<PathBuf>,
+}
+
+/// `[tools]`: the server that provides the HTTP tools of a graph's agents. Its host is allowed implicitly.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tools {
+    /// Its address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forward_user: Option<bool>,
+}
+
+impl Tools {
+    /// Whether no embedding model is configured.
+    pub fn is_empty(&self) -> bool {
+        *self == Tools::default()
+    }
+
+    /// The tool host as the compiler needs it.
+    pub fn host(&self) -> ToolHost {
+        let part = |piece: &Piece| match piece {
+            Piece::Text(text) => Part::Text(text.as_str().into()),
+            Piece::Secret(name) => Part::Secret(name.clone()),
+        };
+        let value = |text: &str| Template { parts: read_text(text).pieces().iter().map(part).collect() };
+        ToolHost {
+            base: self.base_url.clone(),
+            headers: self.headers.iter().map(|(name, text)| (name.clone(), value(text))).collect(),
+            forwards_user: self.forward_user.unwrap_or(true),
+        }
+    }
+}
+
+/// `[agents.ID]`: prefixes of the function ids that an agent may call, and for graphs the folder of its prompt and
+/// tools.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    /// Prefixes of the ids of functions that it may call.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// Folder with `systemPrompt.md` and `jsonSchema.json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+}
+
+impl Agent {
+    /// The folders of agents that have one, resolved against `base`, by agent id.
+    pub fn folders(agents: &BTreeMap<String, Agent>, base: &Path) -> BTreeMap<String, String> {
+        let folder = |agent: &Agent| agent.folder.as_ref().map(|folder| base.join(folder).display().to_string());
+        agents.iter().filter_map(|(id, agent)| Some((id.clone(), folder(agent)?))).collect()
+    }
+}
+
+/// `[functions.ID]`: a function of the user, either an HTTP endpoint or another workflow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    /// The address that is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The HTTP method; `POST` if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Headers of each request.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The file of the workflow that it runs, relative to the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
+    /// The effect class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<EffectClass>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_ms: Option<u64>,
+    /// Description of the function for models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON Schema of the arguments, for models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<serde_json::Value>,
+    /// Whether each call by a model requires approval.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) needs_approval: bool,
+    /// Values that the attributes of the function's Markdown action read as `$`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) helpers: BTreeMap<String, serde_json::Value>,
+}
+
+impl Function {
+    /// The helpers of functions that have any, by function id.
+    pub(crate) fn helpers(functions: &BTreeMap<String, Function>) -> BTreeMap<String, Value> {
+        let lending = functions.iter().filter(|(_, function)| !function.helpers.is_empty());
+        let helpers = |function: &Function| {
+            Value::map(function.helpers.iter().map(|(name, helper)| (name.as_str(), plain(helper))))
+        };
+        lending.map(|(id, function)| (id.clone(), helpers(function))).collect()
+    }
+
+    /// The declarations of the functions for models, by function id.
+    pub fn declared(functions: &BTreeMap<String, Function>) -> BTreeMap<String, FunctionDeclaration> {
+        let declaration = |function: &Function| FunctionDeclaration {
+            description: function.description.clone(),
+            parameters: function.parameters.as_ref().map(plain),
+            needs_approval: function.needs_approval,
+        };
+        functions.iter().map(|(id, function)| (id.clone(), declaration(function))).collect()
+    }
+}
+
+fn plain(value: &serde_json::Value) -> Value {
+    parse_value(&value.to_string()).unwrap_or_default()
+}
+
+/// A value and its origin: a flag, a variable, a file or the default.
+#[derive(Clone, Debug)]
+pub struct Setting<T> {
+    /// The value.
+    pub value: T,
+    /// The source of the value: a flag, a variable, a file, or `default`.
+    pub origin: String,
+}
+
+/// What the caller of [`Config::load`] sets itself. Each value names where it comes from, for example a flag.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// The file in the place of `flowloom.toml`.
+    pub file: Option<PathBuf>,
+    /// The folder of the database.
+    pub data_dir: Option<Setting<PathBuf>>,
+    /// The address of a Postgres.
+    pub database: Option<Setting<String>>,
+}
+
+/// The validated configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The configuration file, if there is one.
+    pub file: Option<PathBuf>,
+    /// The folder of the database.
+    pub data_dir: Setting<PathBuf>,
+    /// The durability of commits.
+    pub durability: Setting<flowloom_store::Durability>,
+    /// The Postgres database to use instead of SQLite.
+    pub database: Setting<Option<Database>>,
+    /// How long a worker may miss heartbeats before others reclaim its runs.
+    pub(crate) lease: Duration,
+    /// Interval between two searches of a server for runs of dead workers.
+    pub take_up: Duration,
+    /// The model of steps that do not set one.
+    pub default_model: Setting<Option<String>>,
+    /// Aliases of models: name and model.
+    pub aliases: Vec<(String, String)>,
+    pub(crate) model_cache: Option<PathBuf>,
+    pub(crate) proxy: Option<String>,
+    /// Further model providers, by name.
+    pub providers: BTreeMap<String, Provider>,
+    /// How blocks are embedded.
+    pub embeddings: Embeddings,
+    /// How pipelines are made of wishes.
+    pub author: author::Settings,
+    /// The provider of web searches, if there is one.
+    pub search: Option<WebSearch>,
+    /// Limits of every run.
+    pub limits: Limits,
+    /// The egress policy.
+    pub egress: Egress,
+    /// The folder that file functions may use.
+    pub files_root: Option<PathBuf>,
+    /// The server that provides the HTTP tools of a graph's agents.
+    pub tools: Tools,
+    /// Agents, by id.
+    pub agents: BTreeMap<String, Agent>,
+    /// Functions, by id.
+    pub functions: BTreeMap<String, Function>,
+    /// MCP servers, by name.
+    pub mcp: BTreeMap<String, Mcp>,
+    /// The sandbox settings.
+    pub sandbox: Sandboxing,
+    /// How long finished runs are retained.
+    pub retention: Retention,
+    /// The table `[server]`.
+    pub server: server::Settings,
+    /// The table `[telemetry]`.
+    pub telemetry: Telemetry,
+}
+
+impl Config {
+    /// Reads the configuration; `overrides` go before the environment and the file.
+    pub fn load(overrides: Overrides) -> Result<Config, StepError> {
+        let (path, file) = read(overrides.file.as_deref())?;
+        let origin = path.as_ref().map_or_else(|| "flowloom.toml".to_owned(), |path| path.display().to_string());
+        let data_dir = pick(
+            overrides.data_dir,
+            ("FLOWLOOM_DATA_DIR", |text| Some(PathBuf::from(text))),
+            (file.data_dir, &origin),
+            default_data_dir,
+        )?;
+        let durability =
+            pick(None, ("FLOWLOOM_DURABILITY", |text| Some(text.to_owned())), (file.durability, &origin), || {
+                "normal".to_owned()
+            })?;
+        let parsed = flowloom_store::Durability::parse(&durability.value).ok_or_else(|| {
+            let message = format!(
+                "durability must be full, normal, off or memory, not {:?} ({})",
+                durability.value, durability.origin
+            );
+            StepError::new(Code::ConfigInvalid, message)
+        })?;
+        let database = database(overrides.database, file.database, &origin)?;
+        let default_model = pick(
+            None,
+            ("FLOWLOOM_DEFAULT_MODEL", |text| Some(Some(text.to_owned()))),
+            (file.default_model.map(Some), &origin),
+            || None,
+        )?;
+        let base = path.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+        mcp::check(&file.mcp)?;
+        Ok(Config {
+            data_dir,
+            durability: Setting { value: parsed, origin: durability.origin },
+            database,
+            lease: file.lease_ms.map_or(LEASE, |ms| Duration::from_millis(ms.max(MIN_LEASE_MS))),
+            take_up: Duration::from_millis(file.take_up_ms.unwrap_or(TAKE_UP_MS).max(1)),
+            default_model,
+            aliases: file.models.alias.into_iter().collect(),
+            model_cache: file.models.cache_dir,
+            proxy: file.models.proxy,
+            providers: file.providers,
+            embeddings: file.embeddings,
+            author: file.author.checked()?,
+            search: file.search.read()?,
+            limits: file.limits.unwrap_or_default(),
+            egress: file.egress,
+            tools: file.tools,
+            files_root: file.files.root.map(|root| base.join(root)),
+            agents: file.agents,
+            functions: file.functions,
+            mcp: file.mcp,
+            sandbox: file.sandbox,
+            retention: Retention::parse(&file.retention)?,
+            server: file.server,
+            telemetry: file.telemetry,
+            file: path,
+        })
+    }
+
+    /// The settings for opening the store.
+    pub fn store(&self) -> Settings {
+        let (durability, database) = (self.durability.value, self.database.value.clone());
+        Settings { folder: self.data_dir.value.clone(), durability, database, lease: self.lease }
+    }
+
+    /// The folder against which relative paths in the configuration are resolved.
+    pub fn base(&self) -> PathBuf {
+        self.file.as_deref().and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
+    }
+}
+
+/// Parses the database URL. Messages never contain it, because it may contain a password.
+fn database(
+    given: Option<Setting<String>>,
+    file: Option<String>,
+    origin: &str,
+) -> Result<Setting<Option<Database>>, StepError> {
+    let given = given.map(|url| Setting { value: Some(url.value), origin: url.origin });
+    let of_environment = ("FLOWLOOM_DATABASE", (|text| Some(Some(text.to_owned()))) as fn(&str) -> _);
+    let url = pick(given, of_environment, (file.map(Some), origin), || None)?;
+    let value = url
+        .value
+        .map(|url| Database::parse(&url))
+        .transpose()
+        .map_err(|error| StepError::new(error.code, format!("{} ({})", error.message, url.origin)))?;
+    Ok(Setting { value, origin: url.origin })
+}
+
+/// The value that was given, else that of the environment, else of the file, else the default.
+fn pick<T>(
+    given: Option<Setting<T>>,
+    environment: (&str, fn(&str) -> Option<T>),
+    file: (Option<T>, &str),
+    default: impl FnOnce() -> T,
+) -> Result<Setting<T>, StepError> {
+    if let Some(given) = given {
+        return Ok(given);
+    }
+    let (variable, parse) = environment;
+    if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
+        let value =
+            parse(&text).ok_or_else(|| StepError::new(Code::ConfigInvalid, format!("invalid {variable}: {text:?}")))?;
+        return Ok(Setting { value, origin: format!("${variable}") });
+    }
+    Ok(match file {
+        (Some(value), origin) => Setting { value, origin: origin.to_owned() },
+        (None, _) => Setting { value: default(), origin: "default".to_owned() },
+    })
+}
+
+fn read(given: Option<&Path>) -> Result<(Option<PathBuf>, File), StepError> {
+    let path = given.map_or_else(|| PathBuf::from("flowloom.toml"), Path::to_owned);
+    let invalid = |message: String| StepError::new(Code::ConfigInvalid, message);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let file = toml::from_str(&text)
+                .map_err(|error| invalid(format!("{}: {}", path.display(), without_addresses(&error.to_string()))))?;
+            Ok((Some(path), file))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => Ok((None, File::default())),
+        Err(error) => Err(invalid(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// Hides lines with database URLs: the parser quotes the line where it stopped, which may contain a password.
+fn without_addresses(message: &str) -> String {
+    let shown =
+        |line: &str| if line.contains("postgres") { "(database URL hidden)".to_owned() } else { line.to_owned() };
+    message.lines().map(shown).collect::<Vec<_>>().join("\n")
+}
+
+fn default_data_dir() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("XDG_DATA_HOME")
+        .or_else(|| set("HOME").map(|home| home.join(".local/share")))
+        .unwrap_or_default()
+        .join("flowloom")
+}

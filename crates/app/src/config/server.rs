@@ -1,0 +1,73 @@
+//! `[server]` of the configuration: rate limits, time-outs and connections.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// Default rate limit, in requests per second and caller, if the server is reachable from other machines.
+const USUAL_RATE: f64 = 100.0;
+
+/// How a server tells of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogStyle {
+    /// Text lines; requests are not logged
+    #[default]
+    Text,
+    /// One JSON object per line; requests are logged, too
+    Json,
+}
+
+/// The table `[server]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Requests per second and caller; 0 means unlimited. Default: unlimited on loopback, else 100.
+    rate_per_second: Option<f64>,
+    /// Origins whose pages may send requests, exactly as browsers send them: `https://app.example`.
+    pub cors: Vec<String>,
+    /// Log format.
+    pub log: LogStyle,
+    /// Maximum number of concurrent connections.
+    pub connections: usize,
+    head_timeout_ms: u64,
+    body_timeout_ms: u64,
+    send_timeout_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            rate_per_second: None,
+            cors: Vec::new(),
+            log: LogStyle::Text,
+            connections: 4096,
+            head_timeout_ms: 10_000,
+            body_timeout_ms: 60_000,
+            send_timeout_ms: 30_000,
+        }
+    }
+}
+
+impl Settings {
+    /// The rate limit in requests per second and caller; `None` means unlimited.
+    pub fn rate(&self, is_local: bool) -> Option<f64> {
+        let usual = if is_local { None } else { Some(USUAL_RATE) };
+        self.rate_per_second.or(usual).filter(|rate| *rate > 0.0)
+    }
+
+    /// Time-out of receiving a request head, also on an idle connection.
+    pub fn head_timeout(&self) -> Duration {
+        Duration::from_millis(self.head_timeout_ms)
+    }
+
+    /// Time-out of receiving a request body.
+    pub fn body_timeout(&self) -> Duration {
+        Duration::from_millis(self.body_timeout_ms)
+    }
+
+    /// Time-out of sending while the client accepts no data.
+    pub fn send_timeout(&self) -> Duration {
+        Duration::from_millis(self.send_timeout_ms)
+    }
+}

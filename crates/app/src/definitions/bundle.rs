@@ -1,0 +1,130 @@
+//! A run's bundle: everything that compiling and running its definition read from files and configuration. Resume,
+//! replay and fork read the bundle, never the folder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::plan::{Format, Plan};
+use flowloom_core::request::ToolDeclaration;
+use flowloom_formats::agent::OfferedFlow;
+use flowloom_formats::{Sources, compile};
+use serde::{Deserialize, Serialize};
+
+use super::sources::{Declared, Surroundings};
+use crate::config::mcp::Mcp;
+use crate::config::{Agent, Function, Tools};
+
+/// Tools available to models that are not part of the definition.
+#[derive(Clone, Debug, Default)]
+pub struct Offered {
+    /// Tool lists of MCP servers, by server name.
+    pub servers: Declared,
+    /// The workflows available to an agent; `None` if the definition is not an agent, or before they are loaded.
+    pub flows: Option<Flows>,
+}
+
+/// The workflows available to an agent, by id.
+pub(crate) type Flows = BTreeMap<String, Flow>;
+
+/// A workflow available to an agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Flow {
+    /// The tool declaration that the model sees.
+    pub declaration: ToolDeclaration,
+    /// What its runs are made of.
+    pub bundle: Bundle,
+}
+
+/// The content of a bundle, stored as JSON under its hash.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Bundle {
+    /// Path of the definition in `files`.
+    pub entry: String,
+    /// The definition's format.
+    pub format: Format,
+    /// File contents by the path that definitions and configuration use.
+    pub files: BTreeMap<String, String>,
+    /// Configured functions by id.
+    pub functions: BTreeMap<String, Function>,
+    /// Configured MCP servers by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp: BTreeMap<String, Mcp>,
+    /// The tool lists of those servers, where the definition offers them to a model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub offered: Declared,
+    /// The workflows that an agent may call as tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<Flows>,
+    /// Tools granted to agents, by agent id.
+    pub agents: BTreeMap<String, Agent>,
+    /// The model of steps that do not set one.
+    pub model: Option<String>,
+    /// Model aliases as (alias, model).
+    pub aliases: Vec<(String, String)>,
+    /// Whether dangling edges of a graph are ignored instead of rejected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lenient: bool,
+    /// The server that provides the HTTP tools of a graph's agents.
+    #[serde(default, skip_serializing_if = "Tools::is_empty")]
+    pub tools: Tools,
+    /// Folders of agents in `files`, by the agent's id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub agent_folders: BTreeMap<String, String>,
+}
+
+impl Bundle {
+    /// Reads the text of a stored bundle. Fails if it is damaged.
+    pub fn parse(text: &str) -> Result<Bundle, StepError> {
+        serde_json::from_str(text)
+            .map_err(|error| StepError::new(Code::StoreCorrupt, format!("the bundle is damaged: {error}")))
+    }
+
+    /// The same bundle with the tools available to models.
+    pub fn offering(self, offered: &Offered) -> Bundle {
+        Bundle { offered: offered.servers.clone(), flows: offered.flows.clone(), ..self }
+    }
+
+    /// The JSON to store; the same bundle always gives the same text.
+    pub fn text(&self) -> Result<String, StepError> {
+        serde_json::to_string(self).map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))
+    }
+
+    /// The input of the compiler: all files and names.
+    pub fn sources(&self) -> Sources {
+        let files = self.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
+        self.surroundings().with_files(files)
+    }
+
+    /// What a definition under these settings may name.
+    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings {
+            functions: &self.functions,
+            mcp: &self.mcp,
+            declared: &self.offered,
+            flows: self.flows.as_ref().map(described),
+            tools: &self.tools,
+            agent_folders: self.agent_folders.clone(),
+            is_lenient: self.lenient,
+            source_bytes: u64::MAX,
+        }
+    }
+}
+
+/// The workflows in the form the compiler needs.
+pub(crate) fn described(flows: &Flows) -> Vec<OfferedFlow> {
+    let flow = |(id, flow): (&String, &Flow)| OfferedFlow { id: id.clone(), declaration: flow.declaration.clone() };
+    flows.iter().map(flow).collect()
+}
+
+/// Compiles the bundle of a run. Fails with `StoreCorrupt` if the definition, which compiled when the run was created,
+/// no longer does.
+pub fn plan_of(bundle: &Bundle) -> Result<Arc<Plan>, StepError> {
+    let compiled = compile(&bundle.entry, &bundle.sources(), Some(bundle.format));
+    compiled.plan.map(Arc::new).ok_or_else(|| {
+        let why = compiled.diagnostics.iter().find(|diagnostic| diagnostic.is_error());
+        let why = why.map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
+        StepError::new(Code::StoreCorrupt, format!("the stored definition of the run no longer compiles: {why}"))
+    })
+}

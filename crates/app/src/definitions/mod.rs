@@ -1,0 +1,9 @@
+//! Definitions: read from files or from the store, compiled, listed, and recorded as bundles.
+
+pub mod bundle;
+pub mod catalog;
+pub mod folder;
+pub mod source;
+pub mod sources;
+pub mod stored;
+pub mod sync;

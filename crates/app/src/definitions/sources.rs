@@ -1,0 +1,70 @@
+//! What compiling a definition reads: its files, and what it may name besides them. The one place where the settings of an
+//! installation, or those that a bundle recorded, become [`Sources`].
+
+use std::collections::BTreeMap;
+
+use flowloom_core::request::ToolDeclaration;
+use flowloom_formats::agent::OfferedFlow;
+use flowloom_formats::{Approval, Sources, ToolServer};
+
+use crate::config::mcp::{Mcp, NeedsApproval};
+use crate::config::{Function, Tools};
+
+/// Tool declarations by server name.
+pub(crate) type Declared = BTreeMap<String, Vec<ToolDeclaration>>;
+
+/// The settings that compiling depends on.
+pub(crate) struct Surroundings<'a> {
+    /// Configured functions by id.
+    pub functions: &'a BTreeMap<String, Function>,
+    /// Configured MCP servers by name.
+    pub mcp: &'a BTreeMap<String, Mcp>,
+    /// The tools that those servers have said they have.
+    pub declared: &'a Declared,
+    /// The workflows that an agent is offered; `None` for what is no agent.
+    pub flows: Option<Vec<OfferedFlow>>,
+    /// The server that provides the HTTP tools of a graph's agents.
+    pub tools: &'a Tools,
+    /// Folders of agents, by the agent's id.
+    pub(crate) agent_folders: BTreeMap<String, String>,
+    /// Whether dangling edges of a graph are ignored instead of rejected.
+    pub is_lenient: bool,
+    /// Bytes of one file at most.
+    pub source_bytes: u64,
+}
+
+impl Surroundings<'_> {
+    /// The sources of a definition that consists of `files`.
+    pub(crate) fn with_files(self, files: BTreeMap<String, Vec<u8>>) -> Sources {
+        let functions: Vec<String> = self.functions.keys().cloned().collect();
+        // Every field is named: a new one is decided here, for configurations and for bundles.
+        Sources {
+            files,
+            functions: functions.clone(),
+            configured: functions,
+            declared: Function::declared(self.functions),
+            helpers: Function::helpers(self.functions),
+            servers: servers(self.mcp, self.declared),
+            flows: self.flows,
+            is_lenient: self.is_lenient,
+            tools: self.tools.host(),
+            agent_folders: self.agent_folders,
+            source_bytes: self.source_bytes,
+        }
+    }
+}
+
+/// The servers in the form the compiler needs.
+fn servers(mcp: &BTreeMap<String, Mcp>, declared: &Declared) -> Vec<ToolServer> {
+    let approval = |mcp: &Mcp| match &mcp.needs_approval {
+        Some(NeedsApproval::All(true)) => Approval::Always,
+        Some(NeedsApproval::Tools(tools)) => Approval::Of(tools.clone()),
+        Some(NeedsApproval::All(false)) | None => Approval::Never,
+    };
+    let server = |(name, mcp): (&String, &Mcp)| ToolServer {
+        name: name.clone(),
+        tools: declared.get(name).cloned(),
+        approval: approval(mcp),
+    };
+    mcp.iter().map(server).collect()
+}

@@ -1,0 +1,137 @@
+//! Synchronises a whole folder of workflows: determines which are new, changed, unchanged or deleted.
+
+use std::path::Path;
+
+use flowloom_core::error::StepError;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::{Change, Changed, DefinitionKey, Kind, Origin};
+use serde::{Deserialize, Serialize};
+
+use super::stored::{Content, compile_for, workflow};
+use crate::definitions::bundle::Offered;
+use crate::definitions::folder;
+use crate::definitions::source::{self, Reading, Source};
+use crate::engines::App;
+
+/// A workflow of the folder.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Item {
+    /// Id of the workflow.
+    pub id: String,
+    #[serde(flatten)]
+    content: Content,
+}
+
+/// Ids of the workflows by outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Synced {
+    /// Workflows that are new.
+    pub created: Vec<String>,
+    /// Workflows that have changed.
+    pub updated: Vec<String>,
+    /// Workflows that are the same.
+    pub unchanged: Vec<String>,
+    /// Workflows that were removed.
+    pub deleted: Vec<String>,
+}
+
+/// The changes to apply and their outcome.
+pub struct Planned {
+    changes: Vec<Change>,
+    synced: Synced,
+}
+
+/// Reads the workflows of a folder with all files that belong to them. Returns those with errors separately.
+pub fn read(root: &Path, reading: &Reading<'_>) -> (Vec<Item>, Vec<Source>) {
+    let (mut items, mut refused) = (Vec::new(), Vec::new());
+    for path in folder::files(root) {
+        let source = source::load(&path, reading);
+        if source.compiled.format.is_none() || !folder::is_meant(&path, &source.bytes) {
+            continue;
+        }
+        if source.is_refused() {
+            refused.push(source);
+            continue;
+        }
+        items.extend(item(root, &source));
+    }
+    items.sort_by(|a, b| a.id.cmp(&b.id));
+    (items, refused)
+}
+
+/// Stores the workflow in a file, with the files that belong to it, under its own id or else its file name. Returns
+/// that id, or the source with its diagnostics if it has errors.
+pub async fn keep_file(app: &App, holder: &str, file: &Path) -> Result<Result<String, Source>, StepError> {
+    let reading = Reading { config: &app.config, format: None, lenient: false };
+    let source = source::load(file, &reading);
+    let root = file.parent().unwrap_or(Path::new(""));
+    let Some(item) = item(root, &source).filter(|_| source.compiled.plan.is_some()) else { return Ok(Err(source)) };
+    let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::default())?;
+    if compiled.source.is_refused() {
+        return Ok(Err(compiled.source));
+    }
+    let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: item.id.clone() };
+    let new = workflow(key, &item.content, &compiled, Origin::Api)?;
+    app.store.change_definitions(vec![Change::Put(new)], SystemClock.now_ms()).await?;
+    Ok(Ok(item.id))
+}
+
+/// Builds an item from a compiled file of a folder; `None` if the file is outside the folder.
+fn item(root: &Path, source: &Source) -> Option<Item> {
+    let below = |path: &str| Path::new(path).strip_prefix(root).map(|path| path.display().to_string()).ok();
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    let files = source.files.iter().filter_map(|(path, bytes)| Some((below(path)?, text(bytes)))).collect();
+    let entry = below(&source.name)?;
+    let own = source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
+    let id = own.unwrap_or_else(|| folder::id_of(&entry));
+    Some(Item { id, content: Content { entry, files, format: None } })
+}
+
+/// Plans the changes for a list of items. Returns the diagnostics as JSON if any item has errors.
+pub fn plan(
+    app: &App,
+    holder: &str,
+    items: Vec<Item>,
+    prune: bool,
+) -> Result<Result<Planned, Vec<serde_json::Value>>, StepError> {
+    let reading = Reading { config: &app.config, format: None, lenient: false };
+    let key = |id: &str| DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: id.to_owned() };
+    let mut planned = Planned { changes: Vec::new(), synced: Synced::default() };
+    let mut problems = Vec::new();
+    for item in &items {
+        item.content.check()?;
+        let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::default())?;
+        if compiled.source.is_refused() {
+            problems.extend(compiled.source.problems());
+            continue;
+        }
+        let new = workflow(key(&item.id), &item.content, &compiled, Origin::Sync)?;
+        let hash = flowloom_core::Hash::of(new.content.as_bytes()).to_string();
+        let list = match app.store.definition(&new.key)? {
+            None => &mut planned.synced.created,
+            Some(row) if row.hash == hash => &mut planned.synced.unchanged,
+            Some(_) => &mut planned.synced.updated,
+        };
+        list.push(item.id.clone());
+        planned.changes.push(Change::Put(new));
+    }
+    if prune {
+        let kept = app.store.definitions(holder, Kind::Workflow)?.into_iter();
+        let gone = kept.filter(|row| row.origin == Origin::Sync && !items.iter().any(|item| item.id == row.key.id));
+        for row in gone {
+            planned.synced.deleted.push(row.key.id.clone());
+            planned.changes.push(Change::Delete(row.key));
+        }
+    }
+    Ok(if problems.is_empty() { Ok(planned) } else { Err(problems) })
+}
+
+/// Applies a plan in one transaction; a dry run only returns the outcome.
+pub async fn apply(app: &App, planned: Planned, is_dry: bool) -> Result<Synced, StepError> {
+    if !is_dry {
+        let done: Vec<Changed> = app.store.change_definitions(planned.changes, SystemClock.now_ms()).await?;
+        debug_assert!(!done.contains(&Changed::Missing), "every definition planned for deletion existed");
+    }
+    Ok(planned.synced)
+}

@@ -1,0 +1,280 @@
+//! Composition root: opens the store and builds models, tools, sandbox and engine from the configuration.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::event::{Event, Record};
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::{Format, Plan, flow_function};
+use flowloom_core::state::RunState;
+use flowloom_models::Models;
+use flowloom_runtime::Engine;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Effects;
+use flowloom_runtime::journal::Journal;
+use flowloom_sandbox::Sandbox;
+use flowloom_store::Store;
+use flowloom_tools::secrets::read_text;
+use flowloom_tools::{Capabilities, FunctionConfig, HttpClient, HttpFunction, HttpLimits, PageScraper, Registry};
+
+use crate::authoring::{self, Author, BuiltIn};
+use crate::blocks::Registry as Blocks;
+use crate::config::{Agent, Config, Function};
+use crate::definitions::bundle::{Bundle, plan_of};
+use crate::definitions::source::{self, Reading};
+use crate::definitions::sources::Declared;
+use crate::tools::mcp::Servers;
+use crate::tools::memory_keys::scoped;
+use crate::tools::workflows::{self, Host};
+use crate::wiring::{EnvironmentSecrets, models, policy, sandbox, servers};
+
+/// The parts of the program that a run needs.
+pub struct App {
+    /// The configuration.
+    pub config: Config,
+    /// The store.
+    pub store: Arc<Store>,
+    /// The MCP servers.
+    pub servers: Servers,
+    /// The block registry.
+    pub blocks: Arc<Blocks>,
+    sandbox: Arc<Sandbox>,
+    /// Opened bundles by hash. A server opens the same ones repeatedly.
+    ready: Mutex<HashMap<Hash, Arc<Ready>>>,
+}
+
+/// Maximum number of compiled bundles held in memory.
+const READY: usize = 256;
+
+/// A stored bundle with its plan and, once needed, its engine.
+pub struct Ready {
+    /// The bundle.
+    pub bundle: Bundle,
+    plan: Arc<Plan>,
+    engine: OnceLock<Engine>,
+}
+
+impl App {
+    /// Opens the store and prepares everything else. Fails if the database cannot be opened.
+    pub fn open(config: Config) -> Result<App, StepError> {
+        let servers = servers(&config)?;
+        App::open_with(config, servers)
+    }
+
+    /// Opens the store with the given MCP servers, which may already have been queried.
+    pub fn open_with(config: Config, servers: Servers) -> Result<App, StepError> {
+        let store = Store::open_with(&config.store())?;
+        let sandbox = Arc::new(sandbox(&config));
+        let blocks = Arc::new(Blocks::new(store.clone(), &config));
+        Ok(App { config, store, servers, blocks, sandbox, ready: Mutex::default() })
+    }
+
+    /// Builds an engine for runs of one bundle. Fails with `ConfigInvalid` if a function or the egress policy is
+    /// misconfigured.
+    pub fn engine(&self, bundle: &Bundle) -> Result<Engine, StepError> {
+        let models = Arc::new(models(&self.config, bundle.model.clone(), &bundle.aliases));
+        let client =
+            Arc::new(HttpClient::new(policy(&self.config)?, Arc::new(EnvironmentSecrets), HttpLimits::default()));
+        let host = Arc::new(Host::new(self.store.clone(), bundle.clone()));
+        let author = self.author(bundle, &models);
+        let registry = Arc::new(self.registry(bundle, &client, &host, author)?);
+        let (scraper, sandbox) = (Arc::new(PageScraper::new(client.clone())), self.sandbox.clone());
+        let (store, clock) = (self.store.clone(), Arc::new(SystemClock));
+        let over = move |functions: Arc<Registry>, bundle: &Bundle| {
+            let code = scoped(sandbox.clone(), bundle);
+            let (model, http, scraper) = (models.clone(), client.clone(), scraper.clone());
+            let effects = Effects { model, http, scraper, functions, code, clock: clock.clone() };
+            Engine::new(effects, store.clone())
+        };
+        let engine = over(registry.clone(), bundle);
+        // Functions that run workflows need the engine, which needs the functions: a weak reference avoids the cycle.
+        let functions = Arc::downgrade(&registry);
+        host.set_engine(move |bundle| functions.upgrade().map(|functions| over(functions, bundle)));
+        Ok(engine)
+    }
+
+    /// Builds the context of the authoring functions, which create pipelines from goals.
+    pub fn author(&self, bundle: &Bundle, models: &Arc<Models>) -> Author {
+        Author {
+            store: self.store.clone(),
+            models: models.clone(),
+            code: self.sandbox.clone(),
+            blocks: self.blocks.clone(),
+            sources: bundle.surroundings().with_files(BTreeMap::new()),
+        }
+    }
+
+    fn registry(
+        &self,
+        bundle: &Bundle,
+        client: &Arc<HttpClient>,
+        host: &Arc<Host>,
+        author: Author,
+    ) -> Result<Registry, StepError> {
+        let grants: BTreeMap<String, Vec<String>> =
+            bundle.agents.iter().map(|(id, agent)| (id.clone(), agent.tools.clone())).collect();
+        let mut registry = Registry::new(client.clone()).with_capabilities(Capabilities::new(grants));
+        if let Some(root) = &self.config.files_root {
+            registry = registry.with_files(root);
+        }
+        if let Some(search) = &self.config.search {
+            registry = registry.with_search(search.clone());
+        }
+        for (id, function) in workflows::built_in(host).into_iter().chain(authoring::functions(author)) {
+            registry = registry.with_function(id, function);
+        }
+        for (name, mcp) in &bundle.mcp {
+            registry = registry.with_server(self.servers.get(name, mcp));
+        }
+        for id in bundle.flows.iter().flat_map(BTreeMap::keys) {
+            registry = registry.with_function(flow_function(id), workflows::of_flow(host, id));
+        }
+        for (id, function) in &bundle.functions {
+            registry = registry.with_function(id, self.function(id, function, host)?);
+        }
+        Ok(registry)
+    }
+
+    fn function(&self, id: &str, function: &Function, host: &Arc<Host>) -> Result<FunctionConfig, StepError> {
+        match (&function.url, &function.workflow) {
+            (Some(url), None) => {
+                let mut http = HttpFunction::post(read_text(url));
+                if let Some(method) = &function.method {
+                    http.method.clone_from(method);
+                }
+                http.headers = function.headers.iter().map(|(name, value)| (name.clone(), read_text(value))).collect();
+                http.effect = function.effect;
+                http.timeout_ms = function.timeout_ms.or(http.timeout_ms);
+                Ok(FunctionConfig::Http(http))
+            }
+            (None, Some(file)) => Ok(workflows::of_file(host, file, function.effect)),
+            _ => {
+                let message = format!("[functions.{id:?}] needs either a url or a workflow");
+                Err(StepError::new(Code::ConfigInvalid, message))
+            }
+        }
+    }
+
+    /// Reads the files of a workflow named in the configuration, by their paths relative to the configuration's folder.
+    fn workflow(&self, file: &str) -> Result<BTreeMap<String, String>, StepError> {
+        let base = self.config.base();
+        let reading = Reading { config: &self.config, format: None, lenient: false };
+        let source = source::load(&base.join(file), &reading);
+        if source.files.is_empty() {
+            let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
+            return Err(StepError::new(Code::ConfigInvalid, format!("[functions] workflow cannot be read: {why}")));
+        }
+        let below =
+            |path: String| Path::new(&path).strip_prefix(&base).map_or(path.clone(), |path| path.display().to_string());
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(source.files.into_iter().map(|(path, bytes)| (below(path), text(bytes))).collect())
+    }
+
+    /// Builds the bundle of a new run from the files of a definition. `read` holds the files by path, `file` names the
+    /// entry.
+    pub fn bundle(&self, file: &str, read: &BTreeMap<String, Vec<u8>>, format: Format) -> Result<Bundle, StepError> {
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let mut files: BTreeMap<String, String> =
+            read.iter().map(|(path, bytes)| (path.clone(), text(bytes))).collect();
+        for function in self.config.functions.values() {
+            if let Some(workflow) = &function.workflow {
+                files.extend(self.workflow(workflow)?);
+            }
+        }
+        Ok(Bundle {
+            entry: file.to_owned(),
+            format,
+            files,
+            functions: self.config.functions.clone(),
+            mcp: self.config.mcp.clone(),
+            offered: Declared::new(),
+            flows: None,
+            agents: self.config.agents.clone(),
+            model: self.config.default_model.value.clone(),
+            aliases: self.config.aliases.clone(),
+            lenient: false,
+            agent_folders: Agent::folders(&self.config.agents, &self.config.base()),
+            tools: self.config.tools.clone(),
+        })
+    }
+
+    /// Builds the bundle of a built-in workflow.
+    pub fn bundle_of(&self, which: BuiltIn) -> Result<Bundle, StepError> {
+        let content = which.content();
+        let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
+        self.bundle(&content.entry, &files, Format::Steps)
+    }
+
+    /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.
+    pub async fn open_run(&self, name: &str) -> Result<Opened, StepError> {
+        let id = self.store.find(name)?.id;
+        self.open_id(id).await
+    }
+
+    /// The run with this id. Fails if there is none, or if its record is damaged.
+    pub async fn open_id(&self, id: RunId) -> Result<Opened, StepError> {
+        let records = self.store.read(id, 0).await?;
+        let Some(Event::RunCreated(created)) = records.first().map(|record| record.event.clone()) else {
+            return Err(StepError::new(Code::StoreCorrupt, format!("run {id} has no run_created event")));
+        };
+        let state = RunState::of(records.iter().map(|record| &**record))?;
+        let ready = self.ready(created.bundle)?;
+        Ok(Opened { id, records, plan: ready.plan.clone(), ready, state })
+    }
+
+    /// Returns the compiled bundle with this hash, from the cache or the store.
+    fn ready(&self, hash: Hash) -> Result<Arc<Ready>, StepError> {
+        let all = || self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = all().get(&hash) {
+            return Ok(ready.clone());
+        }
+        let bundle = Bundle::parse(&self.store.bundle(hash)?)?;
+        let plan = plan_of(&bundle)?;
+        let ready = Arc::new(Ready { bundle, plan, engine: OnceLock::new() });
+        let mut all = all();
+        if all.len() >= READY {
+            all.clear();
+        }
+        all.insert(hash, ready.clone());
+        Ok(ready)
+    }
+
+    /// Returns the engine of a stored run.
+    pub fn engine_of(&self, opened: &Opened) -> Result<Engine, StepError> {
+        let ready = &opened.ready;
+        if let Some(engine) = ready.engine.get() {
+            return Ok(engine.clone());
+        }
+        let engine = self.engine(&ready.bundle)?;
+        Ok(ready.engine.get_or_init(|| engine).clone())
+    }
+}
+
+/// A run read from the store, with its records and its plan.
+pub struct Opened {
+    /// Its id.
+    pub id: RunId,
+    /// Its events, in order.
+    pub records: Vec<Arc<Record>>,
+    /// The plan that it follows.
+    pub plan: Arc<Plan>,
+    ready: Arc<Ready>,
+    state: RunState,
+}
+
+impl Opened {
+    /// The text of the run's definition.
+    pub fn definition(&self) -> &str {
+        let bundle = &self.ready.bundle;
+        bundle.files.get(&bundle.entry).map_or("", String::as_str)
+    }
+
+    /// The state of the run after its last record.
+    pub fn state(&self) -> RunState {
+        RunState::of(self.records.iter().map(|record| &**record))
+    }
+}

@@ -1,0 +1,85 @@
+//! API keys: what they allow, and how one is made.
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_store::KeyRow;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// Prefix of API keys, for secret scanners.
+pub const PREFIX: &str = "fl_";
+
+/// Permission of a key. `write` includes `read`; `admin` includes everything; `run` does not include `read`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Looking.
+    Read,
+    /// Start runs and answer their questions.
+    Run,
+    /// Change workflows.
+    Write,
+    /// All permissions.
+    Admin,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Scope; 4] = [Scope::Read, Scope::Run, Scope::Write, Scope::Admin];
+
+    /// Its name, as `Scope::parse` reads it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Read => "read",
+            Scope::Run => "run",
+            Scope::Write => "write",
+            Scope::Admin => "admin",
+        }
+    }
+
+    /// Parses a list such as `read,run`. Fails with `UsageInvalid`.
+    pub fn parse(text: &str) -> Result<Vec<Scope>, StepError> {
+        let scope = |name: &str| {
+            Scope::ALL.into_iter().find(|scope| scope.name() == name).ok_or_else(|| {
+                StepError::new(
+                    Code::UsageInvalid,
+                    format!("unknown scope {name:?}; expected read, run, write or admin"),
+                )
+            })
+        };
+        text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(scope).collect()
+    }
+}
+
+/// Creates a key. Returns the secret and the row to store, which contains only its hash.
+pub fn create(name: &str, scopes: &[Scope], holder: Option<String>, now_ms: u64) -> (String, KeyRow) {
+    let secret = format!("{PREFIX}{}", random());
+    let scopes: Vec<&str> = scopes.iter().map(|scope| scope.name()).collect();
+    let row = KeyRow {
+        id: uuid::Uuid::now_v7().to_string(),
+        hash: hash(&secret),
+        name: name.to_owned(),
+        scopes: scopes.join(","),
+        holder,
+        created_at: now_ms,
+        revoked_at: None,
+    };
+    (secret, row)
+}
+
+/// 256 random bits from the operating system, as 64 hex digits.
+pub fn random() -> String {
+    let mut bytes = [0; 32];
+    // Without random bytes there are no safe keys, and no runs can be started either.
+    getrandom::fill(&mut bytes).unwrap_or_else(|error| panic!("the system gives no random bytes: {error}"));
+    hex(&bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The stored hash of a secret.
+pub fn hash(secret: &str) -> String {
+    hex(&Sha256::digest(secret.as_bytes()))
+}

@@ -1,0 +1,20 @@
+//! The use cases of Flowloom, without a terminal and without sockets: configuration, definitions and their catalog, runs,
+//! tools, blocks, authoring, schedules, hooks and keys.
+//!
+//! The command line and the server call the same functions with the same types. Every error is a
+//! [`StepError`](flowloom_core::error::StepError); nothing here knows flags, exit codes, headers or HTTP statuses.
+#![warn(missing_docs)]
+
+pub mod authoring;
+pub mod blocks;
+pub mod config;
+pub mod definitions;
+pub mod engines;
+pub mod error_pages;
+pub mod hooks;
+pub mod keys;
+pub mod runs;
+pub mod schedules;
+pub mod telemetry;
+pub mod tools;
+pub mod wiring;

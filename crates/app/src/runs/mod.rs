@@ -1,0 +1,7 @@
+//! Runs: started, watched, driven and summarised.
+
+pub mod finished;
+pub mod inputs;
+pub mod summary;
+pub mod supervisor;
+pub mod watch;

@@ -1,0 +1,123 @@
+//! Schedules: when one is due, and how one is stored.
+
+use std::str::FromStr as _;
+
+use croner::Cron;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::ScheduleRow;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// A cron expression in a time zone.
+pub struct Times {
+    cron: Cron,
+    zone: TimeZone,
+}
+
+impl Times {
+    /// Parses a cron expression and an IANA time zone. Fails with `ScheduleInvalid`.
+    pub fn parse(cron: &str, timezone: &str) -> Result<Times, StepError> {
+        let invalid = |message: String| StepError::new(Code::ScheduleInvalid, message);
+        let zone = TimeZone::get(timezone)
+            .map_err(|_| invalid(format!("unknown time zone {timezone:?}; expected e.g. UTC or Europe/Berlin")))?;
+        let times = Cron::from_str(cron).map_err(|error| {
+            invalid(format!(
+                "invalid cron expression {cron:?} ({error}); \"0 6 * * 1-5\" means six o'clock on working days"
+            ))
+        });
+        Ok(Times { cron: times?, zone })
+    }
+
+    /// The first due time after `after`, both in milliseconds since the Unix epoch.
+    pub fn next(&self, after: u64) -> Result<u64, StepError> {
+        let never = |_| StepError::new(Code::ScheduleInvalid, "the schedule is never due");
+        let after = Timestamp::from_millisecond(after as i64).unwrap_or_default().to_zoned(self.zone.clone());
+        let next = self.cron.find_next_occurrence(&after, false).map_err(never)?;
+        Ok(next.timestamp().as_millisecond() as u64)
+    }
+
+    /// The last due time up to `now`, both in milliseconds since the Unix epoch.
+    pub fn last(&self, now: u64) -> Option<u64> {
+        let now = Timestamp::from_millisecond(now as i64).ok()?.to_zoned(self.zone.clone());
+        let last = self.cron.find_previous_occurrence(&now, true).ok()?;
+        Some(last.timestamp().as_millisecond() as u64)
+    }
+}
+
+/// A schedule that is to be stored.
+pub struct NewSchedule {
+    /// The user whose runs it starts.
+    pub user: String,
+    /// Its id.
+    pub id: String,
+    /// Id of the workflow to run.
+    pub workflow: String,
+    /// Inputs of the runs.
+    pub inputs: Value,
+    /// When it is due, as a cron expression.
+    pub cron: String,
+    /// The zone in which the times are meant; UTC if it is not said.
+    pub timezone: Option<String>,
+    /// Whether one run makes up for times at which no server was there.
+    pub catches_up: bool,
+}
+
+impl NewSchedule {
+    /// The schedule as the store keeps it, due for the first time after now. Fails if its times cannot be read, or if it is
+    /// never due.
+    pub fn into_row(self) -> Result<ScheduleRow, StepError> {
+        let now = SystemClock.now_ms();
+        let timezone = self.timezone.unwrap_or_else(|| "UTC".to_owned());
+        let next_at = Times::parse(&self.cron, &timezone)?.next(now)?;
+        Ok(ScheduleRow {
+            id: self.id,
+            holder: self.user,
+            workflow: self.workflow,
+            cron: self.cron,
+            timezone,
+            inputs: render::json(&self.inputs),
+            catches_up: self.catches_up,
+            created_at: now,
+            next_at,
+            last_at: None,
+            last_run: None,
+            is_pending: false,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Times;
+
+    fn at(text: &str) -> u64 {
+        text.parse::<jiff::Timestamp>().expect("a time").as_millisecond() as u64
+    }
+
+    #[test]
+    fn times_are_meant_in_their_zone() {
+        let six = Times::parse("0 6 * * 1-5", "Europe/Berlin").expect("valid");
+        // A Friday in winter, then Monday.
+        assert_eq!(six.next(at("2026-11-20T04:59:00Z")).expect("due"), at("2026-11-20T05:00:00Z"));
+        assert_eq!(six.next(at("2026-11-20T05:00:00Z")).expect("due"), at("2026-11-23T05:00:00Z"));
+        assert_eq!(six.last(at("2026-11-22T12:00:00Z")), Some(at("2026-11-20T05:00:00Z")));
+        // Summer time.
+        assert_eq!(six.next(at("2026-06-01T00:00:00Z")).expect("due"), at("2026-06-01T04:00:00Z"));
+        let second = Times::parse("*/5 * * * * *", "UTC").expect("valid");
+        assert_eq!(second.next(at("2026-11-20T00:00:01Z")).expect("due"), at("2026-11-20T00:00:05Z"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        for (cron, zone) in [("every day", "UTC"), ("61 * * * *", "UTC"), ("* * * * *", "Mars/Base"), ("", "UTC")] {
+            assert!(Times::parse(cron, zone).is_err(), "{cron} {zone}");
+        }
+        let never = Times::parse("0 0 31 2 *", "UTC").map(|times| times.next(0));
+        assert!(!matches!(never, Ok(Ok(_))), "there is no 31st of February");
+    }
+}

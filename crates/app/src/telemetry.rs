@@ -1,0 +1,172 @@
+//! Exports finished runs as OpenTelemetry traces over OTLP/HTTP. Disabled unless a URL is configured.
+//!
+//! The names of spans and attributes follow the semantic conventions for generative AI, which are not stable yet; they
+//! are used only in this file. Prompts and answers are not exported.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::state::{Phase, RunState, StepState};
+use flowloom_core::status::Status as RunStatus;
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
+use tokio::sync::mpsc;
+
+/// Maximum number of queued runs; further runs are dropped, so that a slow collector does not slow down runs.
+const WAITING: usize = 1024;
+
+/// Maximum number of spans per export.
+const BATCH: usize = 2048;
+
+/// Time-out of an export.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Handle of the exporter.
+#[derive(Clone)]
+pub struct Telemetry {
+    ended: mpsc::Sender<Vec<SpanData>>,
+}
+
+impl Telemetry {
+    /// Starts exporting to the collector at `address`, for example `http://localhost:4318`.
+    pub fn start(address: &str) -> Result<Telemetry, StepError> {
+        let endpoint = format!("{}/v1/traces", address.trim_end_matches('/'));
+        let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_timeout(PATIENCE).build();
+        let mut exporter =
+            exporter.map_err(|error| StepError::new(Code::ConfigInvalid, format!("telemetry.otlp: {error}")))?;
+        exporter.set_resource(&Resource::builder().with_service_name("flowloom").build());
+        let (ended, mut waiting) = mpsc::channel::<Vec<SpanData>>(WAITING);
+        tokio::spawn(async move {
+            while let Some(mut spans) = waiting.recv().await {
+                while spans.len() < BATCH
+                    && let Ok(more) = waiting.try_recv()
+                {
+                    spans.extend(more);
+                }
+                let count = spans.len();
+                if let Err(error) = exporter.export(spans).await {
+                    tracing::warn!(spans = count, "cannot export telemetry: {error}");
+                }
+            }
+        });
+        Ok(Telemetry { ended })
+    }
+
+    /// Exports a run if it has ended.
+    pub fn tell(&self, state: &RunState) {
+        if state.status.is_final() {
+            // If the queue is full, the run is dropped.
+            let _ = self.ended.try_send(spans(state));
+        }
+    }
+}
+
+/// Converts a run and its steps to the spans of one trace, whose id is the run's.
+fn spans(state: &RunState) -> Vec<SpanData> {
+    let Some(run) = state.run else { return Vec::new() };
+    let root = span_id("");
+    let (name, format, workflow) = state.created.as_ref().map_or_else(Default::default, |created| {
+        (created.name.clone(), created.format.name(), created.workflow.clone().unwrap_or_default())
+    });
+    let mut attributes = vec![
+        KeyValue::new("gen_ai.operation.name", "invoke_workflow"),
+        KeyValue::new("gen_ai.workflow.name", name.clone()),
+        KeyValue::new("flowloom.run.id", run.to_string()),
+        KeyValue::new("flowloom.workflow.id", workflow),
+        KeyValue::new("flowloom.format", format),
+        KeyValue::new("flowloom.status", state.status.name()),
+    ];
+    attributes.extend(usage(Some(&state.usage)));
+    let status = match &state.error {
+        Some(error) => failed(error),
+        None if state.status == RunStatus::Succeeded => Status::Ok,
+        None => Status::Unset,
+    };
+    let times = (state.created_at, state.finished_at.unwrap_or(state.created_at));
+    let whole = span(run, (root, SpanId::INVALID), format!("invoke_workflow {name}").into(), times, attributes);
+    let whole = SpanData { status, span_kind: SpanKind::Server, ..whole };
+    std::iter::once(whole).chain(state.steps().iter().map(|step| of_step(run, root, step))).collect()
+}
+
+fn of_step(run: RunId, root: SpanId, step: &StepState) -> SpanData {
+    let kind = step.kind.as_deref().unwrap_or("step");
+    let target = step.target.as_deref().unwrap_or_default();
+    // The conventions name model and tool calls; other steps use their own kind.
+    let (operation, name, label) = match kind {
+        "generate" => ("chat", format!("chat {target}"), "gen_ai.request.model"),
+        "call" => ("execute_tool", format!("execute_tool {target}"), "gen_ai.tool.name"),
+        kind => (kind, format!("{kind} {}", step.path.as_str()), "flowloom.target"),
+    };
+    let mut attributes = vec![
+        KeyValue::new("gen_ai.operation.name", operation.to_owned()),
+        KeyValue::new(label, target.to_owned()),
+        KeyValue::new("flowloom.step.path", step.path.as_str().to_owned()),
+        KeyValue::new("flowloom.step.attempts", i64::from(step.attempts)),
+        KeyValue::new("flowloom.step.phase", step.phase.name()),
+    ];
+    attributes.extend(usage(step.usage.as_ref()));
+    let status = match (&step.error, step.phase) {
+        (Some(error), Phase::Failed) => failed(error),
+        _ => Status::Unset,
+    };
+    let times = (step.started_at, step.finished_at.unwrap_or(step.started_at));
+    let span = span(run, (span_id(step.path.as_str()), root), name.into(), times, attributes);
+    let span_kind = if matches!(kind, "generate" | "http" | "scrape") { SpanKind::Client } else { SpanKind::Internal };
+    SpanData { status, span_kind, ..span }
+}
+
+fn usage(usage: Option<&flowloom_core::chat::Usage>) -> Vec<KeyValue> {
+    let Some(usage) = usage else { return Vec::new() };
+    vec![
+        KeyValue::new("gen_ai.usage.input_tokens", usage.input_tokens as i64),
+        KeyValue::new("gen_ai.usage.output_tokens", usage.output_tokens as i64),
+    ]
+}
+
+fn failed(error: &StepError) -> Status {
+    Status::error(format!("{}: {}", error.code, error.message))
+}
+
+fn span(
+    run: RunId,
+    (id, parent): (SpanId, SpanId),
+    name: Cow<'static, str>,
+    (start, end): (u64, u64),
+    attributes: Vec<KeyValue>,
+) -> SpanData {
+    let trace = TraceId::from_bytes(run.0.into_bytes());
+    SpanData {
+        span_context: SpanContext::new(trace, id, TraceFlags::SAMPLED, false, TraceState::default()),
+        parent_span_id: parent,
+        parent_span_is_remote: false,
+        span_kind: SpanKind::Internal,
+        name,
+        start_time: time(start),
+        end_time: time(end),
+        attributes,
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: Status::Unset,
+        instrumentation_scope: InstrumentationScope::builder("flowloom").build(),
+    }
+}
+
+/// The span id of a path. It is the same in every run; the trace id distinguishes runs.
+fn span_id(path: &str) -> SpanId {
+    let hash = Hash::of(format!("span {path}").as_bytes());
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&hash.bytes()[..8]);
+    SpanId::from_bytes(bytes)
+}
+
+fn time(ms: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(ms)
+}

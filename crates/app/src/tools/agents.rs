@@ -1,0 +1,62 @@
+//! Workflows as tools of agents. The available workflows are stored with the agent's run, so a resumed run calls the
+//! same versions.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use flowloom_core::chat::ToolDeclaration;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::plan::Format;
+use flowloom_formats::flow;
+
+use crate::definitions::bundle::{Flow, Flows, Offered};
+use crate::definitions::catalog::{Catalog, Definition};
+use crate::definitions::source::{self, Reading, Source};
+use crate::engines::App;
+use crate::tools::catalog;
+
+/// The workflows currently available to an agent of a user: every workflow in the tool catalog except agents.
+pub async fn offered(catalog: &Arc<Catalog>, holder: &str) -> Result<Flows, StepError> {
+    let (shared, whose) = (catalog.clone(), holder.to_owned());
+    let listed = tokio::task::spawn_blocking(move || catalog::definitions(&shared, &whose)).await;
+    let mut flows = Flows::new();
+    for definition in listed.map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?? {
+        if definition.format != Format::Agent
+            && let Some(flow) = Box::pin(offer(catalog, &definition, holder)).await?
+        {
+            flows.insert(definition.id.clone(), flow);
+        }
+    }
+    Ok(flows)
+}
+
+async fn offer(catalog: &Arc<Catalog>, definition: &Definition, holder: &str) -> Result<Option<Flow>, StepError> {
+    let (Some(offer), Some(prepared)) = (catalog::offer(definition), definition.ready(catalog, holder).await?) else {
+        return Ok(None);
+    };
+    // Flows are declared to agents in the form of their original system.
+    let declaration = match definition.format {
+        Format::Flow => flow::tool(&prepared.plan, &definition.id),
+        _ => offer.declaration,
+    };
+    Ok(Some(Flow { declaration, bundle: prepared.bundle()? }))
+}
+
+/// Recompiles an agent with the workflows in its folder and the user's stored ones as tools. Other definitions are
+/// returned unchanged.
+pub async fn complete(
+    app: &Arc<App>,
+    (path, lenient): (&Path, bool),
+    source: Source,
+    holder: &str,
+) -> Result<Source, StepError> {
+    if source.compiled.format != Some(Format::Agent) {
+        return Ok(source);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let catalog = Arc::new(Catalog::new(folder.to_owned(), app.clone()));
+    let flows = Some(offered(&catalog, holder).await?);
+    let reading = Reading { config: &app.config, format: Some(Format::Agent), lenient };
+    Ok(source::load_with(path, &reading, Offered { flows, ..source.offered }))
+}

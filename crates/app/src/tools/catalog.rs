@@ -1,0 +1,43 @@
+//! The tool catalog: which workflows a user can call as tools, and under which names.
+
+use std::sync::Arc;
+
+use flowloom_core::error::StepError;
+use flowloom_core::json::parse_value;
+use flowloom_core::plan::Format;
+use flowloom_formats::flow;
+
+use super::offer::Offer;
+use crate::definitions::catalog::{Catalog, Definition};
+
+/// The tools available to a user, sorted by id: every definition without errors, except flows that are switched off.
+/// Names are not made unique here. Reads the folder.
+pub fn offers(catalog: &Catalog, holder: &str) -> Result<Vec<Offer>, StepError> {
+    Ok(definitions(catalog, holder)?.iter().filter_map(|definition| offer(definition)).collect())
+}
+
+/// The definitions behind the tools.
+pub fn definitions(catalog: &Catalog, holder: &str) -> Result<Vec<Arc<Definition>>, StepError> {
+    let mut found = Vec::new();
+    for definition in catalog.list(holder)? {
+        if !definition.is_refused && is_active(catalog, &definition)? {
+            found.push(definition);
+        }
+    }
+    Ok(found)
+}
+
+/// The tool of a definition; `None` if the definition has errors.
+pub fn offer(definition: &Definition) -> Option<Offer> {
+    let prepared = definition.prepared.as_ref().filter(|_| !definition.is_refused)?;
+    Some(Offer::of(&definition.id, prepared.plan.clone()))
+}
+
+/// Whether a definition is available to agents: flows can be switched off.
+fn is_active(catalog: &Catalog, definition: &Definition) -> Result<bool, StepError> {
+    if definition.format != Format::Flow {
+        return Ok(true);
+    }
+    let content = catalog.content(definition)?;
+    Ok(parse_value(content.main()).is_ok_and(|stored| flow::is_active(&stored)))
+}

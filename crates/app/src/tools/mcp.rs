@@ -1,0 +1,111 @@
+//! The configured MCP servers: their tools for the compiler and the function registry, and their processes, one per
+//! server for the life of the program.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use flowloom_core::chat::ToolDeclaration;
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::did_you_mean;
+use flowloom_core::error::StepError;
+use flowloom_core::request::ToolDeclaration;
+use flowloom_tools::secrets::read_text;
+use flowloom_tools::{HttpClient, McpConfig, McpServer, Remote, Secrets};
+
+use crate::config::Config;
+use crate::config::mcp::{Mcp, NeedsApproval};
+use crate::definitions::bundle::Offered;
+use crate::definitions::sources::Declared;
+
+/// Environment variables that server processes inherit.
+const INHERITED: [&str; 2] = ["PATH", "HOME"];
+
+/// The MCP servers that this program has used. They are stopped when this is dropped.
+pub struct Servers {
+    folder: PathBuf,
+    secrets: Arc<dyn Secrets>,
+    /// HTTP client for servers with a URL.
+    client: Arc<HttpClient>,
+    /// Servers by name and settings, because a run keeps the settings it was created with.
+    known: Mutex<BTreeMap<String, Arc<McpServer>>>,
+}
+
+impl Servers {
+    /// The servers of a configuration; none is started yet.
+    pub fn new(config: &Config, secrets: Arc<dyn Secrets>, client: Arc<HttpClient>) -> Servers {
+        Servers { folder: config.base(), secrets, client, known: Mutex::default() }
+    }
+
+    /// The server with this name and settings. This does not start it.
+    pub fn get(&self, name: &str, mcp: &Mcp) -> Arc<McpServer> {
+        let settings = serde_json::to_string(mcp).unwrap_or_default();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || Arc::new(McpServer::new(name, self.config(mcp), self.secrets.clone()));
+        known.entry(format!("{name} {settings}")).or_insert_with(make).clone()
+    }
+
+    /// Queries a server for its tools. Fails with `ConfigInvalid` if a setting names a tool that the server lacks: a
+    /// typo in `needs_approval` would silently skip approvals.
+    pub async fn ask(&self, name: &str, mcp: &Mcp) -> Result<Vec<ToolDeclaration>, StepError> {
+        let tools = self.get(name, mcp).tools().await?;
+        let approved = match &mcp.needs_approval {
+            Some(NeedsApproval::Tools(tools)) => tools.as_slice(),
+            _ => &[],
+        };
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let named = approved.iter().map(|tool| ("needs_approval", tool));
+        for (key, tool) in named.chain(mcp.effects.keys().map(|tool| ("effects", tool))) {
+            if !names.contains(&tool.as_str()) {
+                let near = did_you_mean(tool, names.iter().copied());
+                let hint = near.map_or_else(
+                    || format!("expected one of {}", names.join(", ")),
+                    |near| format!("did you mean {near}?"),
+                );
+                let message = format!("[mcp.{name}] {key}: the server has no tool {tool}; {hint}");
+                return Err(StepError::new(Code::ConfigInvalid, message));
+            }
+        }
+        Ok(tools)
+    }
+
+    /// Queries several servers for their tools.
+    pub async fn offered(&self, config: &Config, names: &[String]) -> Result<Offered, StepError> {
+        let mut servers = Declared::new();
+        for (name, mcp) in config.mcp.iter().filter(|(name, _)| names.contains(name)) {
+            servers.insert(name.clone(), self.ask(name, mcp).await?);
+        }
+        Ok(Offered { servers, flows: None })
+    }
+
+    fn config(&self, mcp: &Mcp) -> McpConfig {
+        let inherited = INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+        let inherited = inherited.map(|(name, value)| (name, value.as_str().into()));
+        let own = mcp.env.iter().map(|(name, value)| (name.clone(), read_text(value)));
+        let mut config = match &mcp.url {
+            Some(url) => {
+                let headers = mcp.headers.iter().map(|(name, value)| (name.clone(), read_text(value))).collect();
+                McpConfig::at(Remote { url: url.clone(), headers, client: self.client.clone() })
+            }
+            None => McpConfig::new(mcp.command.as_deref().unwrap_or_default()),
+        };
+        config.args.clone_from(&mcp.args);
+        config.env = inherited.chain(own).collect();
+        config.folder.clone_from(&self.folder);
+        config.tools.clone_from(&mcp.tools);
+        config.effect = mcp.effect.unwrap_or(config.effect);
+        config.effects.clone_from(&mcp.effects);
+        config.call_timeout = mcp.timeout_ms.map_or(config.call_timeout, Duration::from_millis);
+        config.start_timeout = mcp.start_timeout_ms.map_or(config.start_timeout, Duration::from_millis);
+        config
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        // Functions and the engine reference each other, so servers would not be dropped on their own.
+        let known = self.known.get_mut().unwrap_or_else(PoisonError::into_inner);
+        known.values().for_each(|server| server.stop());
+    }
+}

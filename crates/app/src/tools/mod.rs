@@ -1,0 +1,8 @@
+//! Tools: workflows that others call, MCP servers, and the functions that every installation has.
+
+pub mod agents;
+pub mod catalog;
+pub mod mcp;
+pub mod memory_keys;
+pub mod offer;
+pub mod workflows;

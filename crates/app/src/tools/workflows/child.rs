@@ -1,0 +1,168 @@
+//! Workflows started by a step. Each is a child run, which draws on the budget of its parent run and is cancelled with
+//! the step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::{Env, Plan};
+use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
+use flowloom_core::value::Value;
+use flowloom_runtime::effects::Context;
+use flowloom_runtime::journal::Journal as _;
+use flowloom_runtime::{Control, Engine, Run, Start};
+use flowloom_store::Store;
+
+use super::Host;
+use crate::definitions::bundle::{Bundle, plan_of};
+
+/// Interval of polling a run that another worker drives.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl Host {
+    /// Runs a definition as a child run, or finds the run that an earlier attempt of this step started. Fails unless
+    /// the run succeeds.
+    pub(super) async fn run(
+        &self,
+        bundle: Bundle,
+        inputs: Value,
+        agent: Option<String>,
+        context: &Context,
+    ) -> Result<Ended, StepError> {
+        let ended = self.end(Child { bundle, workflow: None, inputs, agent }, context).await?;
+        match (&ended.state.error, ended.state.status) {
+            (_, Status::Succeeded) => Ok(ended),
+            (Some(error), _) => Err(error.clone()),
+            (None, _) => Err(unfinished(&ended)),
+        }
+    }
+
+    /// Runs a definition as a child run and returns its outcome, whatever its status. Its usage is charged to the
+    /// parent's budget, and it is cancelled if the step is abandoned.
+    pub(super) async fn end(&self, child: Child, context: &Context) -> Result<Ended, StepError> {
+        let plan = plan_of(&child.bundle)?;
+        let depth = context.depth + 1;
+        let limits = context.purse.as_ref().map_or(plan.limits.clone(), |purse| purse.left.within(&plan.limits));
+        if depth > limits.subflow_depth {
+            let message = format!("workflows call each other more than {} levels deep", limits.subflow_depth);
+            return Err(StepError::new(Code::LimitSubflow, message));
+        }
+        let Some(engine) = self.engine.get().and_then(|make| make(&child.bundle)) else {
+            return Err(StepError::new(Code::FunctionFailed, "the engine is not ready"));
+        };
+        // Listed just before the parent run, so that `last` refers to the run that the user started.
+        let id = id_of(&context.key(), context.run.at_ms().saturating_sub(1));
+        let ended = match self.begun(&engine, id, &plan).await? {
+            Begun::Ended(ended) => ended,
+            Begun::Run(run) => self.drive(run, plan).await?,
+            Begun::Not => {
+                let start = Start {
+                    plan: plan.clone(),
+                    bundle: self.store.keep_bundle(&child.bundle.text()?),
+                    inputs: child.inputs,
+                    owner: context.owner.to_string(),
+                    agent: child.agent,
+                    limits,
+                    depth,
+                    workflow: child.workflow,
+                    keep: None,
+                    id: Some(id),
+                };
+                self.drive(engine.start(start)?, plan).await?
+            }
+        };
+        if let Some(purse) = &context.purse {
+            purse.book(&ended.state.usage);
+        }
+        Ok(ended)
+    }
+
+    /// Drives a run on its own task, so that it can record its cancellation.
+    async fn drive(&self, run: Run, plan: Arc<Plan>) -> Result<Ended, StepError> {
+        let (id, _given) = (run.id(), Given { run: run.control(), store: self.store.clone() });
+        let outcome = run.spawn().await;
+        let failed = |error| StepError::new(Code::FunctionFailed, format!("the run {id} ended unexpectedly: {error}"));
+        let outcome = outcome.map_err(failed)?;
+        outcome.broken.map_or(Ok(()), Err)?;
+        Ok(Ended { id, plan, state: outcome.state, env: outcome.env })
+    }
+
+    /// The state of the run that an earlier attempt of this step may have started. Waits while another worker drives
+    /// it.
+    async fn begun(&self, engine: &Engine, id: RunId, plan: &Arc<Plan>) -> Result<Begun, StepError> {
+        loop {
+            let Ok(records) = self.store.read(id, 0).await else { return Ok(Begun::Not) };
+            let state = RunState::of(records.iter().map(|record| &**record))?;
+            if state.status.is_final() {
+                let env = engine.left(records, plan.clone()).await;
+                return Ok(Begun::Ended(Ended { id, plan: plan.clone(), state, env }));
+            }
+            let resumed = plan.clone();
+            match engine.resume(id, async |_| Ok(resumed)).await {
+                Err(error) if error.code == Code::RunOwned => tokio::time::sleep(LOOK).await,
+                run => return Ok(Begun::Run(run?)),
+            }
+        }
+    }
+}
+
+/// A child run to start.
+pub(super) struct Child {
+    pub(super) bundle: Bundle,
+    /// Id of the definition.
+    pub(super) workflow: Option<String>,
+    pub(super) inputs: Value,
+    pub(super) agent: Option<String>,
+}
+
+/// The child run of an earlier attempt.
+enum Begun {
+    Not,
+    Run(Run),
+    Ended(Ended),
+}
+
+/// A child run that has ended or waits.
+pub(super) struct Ended {
+    id: RunId,
+    pub(super) plan: Arc<Plan>,
+    pub(super) state: RunState,
+    pub(super) env: Env,
+}
+
+/// Cancels a child run when its step is abandoned, unless the run has ended. When the process stops, both are left for
+/// recovery.
+struct Given {
+    run: Control,
+    store: Arc<Store>,
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        if !self.store.is_leaving() {
+            self.run.cancel("its step was abandoned");
+        }
+    }
+}
+
+/// The error of a child run that has not ended.
+pub(super) fn unfinished(ended: &Ended) -> StepError {
+    let (id, status) = (ended.id, ended.state.status.name());
+    let message = match ended.state.status {
+        Status::Waiting => format!("the workflow is waiting for an answer; continue it with flowloom answer {id}"),
+        _ => format!("the workflow's run {id} is {status}"),
+    };
+    StepError::new(Code::FunctionFailed, message)
+}
+
+/// The id of the run that a step starts, equal for every attempt of that step. Its timestamp is `at_ms`, so that runs
+/// are listed in chronological order.
+pub fn id_of(key: &str, at_ms: u64) -> RunId {
+    let mut random = [0; 10];
+    random.copy_from_slice(&Hash::of(key.as_bytes()).bytes()[..10]);
+    RunId::new(at_ms, random)
+}

@@ -1,0 +1,72 @@
+//! Workflows as tools of agents.
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::effect::CallRequest;
+use flowloom_core::error::StepError;
+use flowloom_core::plan::{EffectClass, Format};
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_formats::{flow, present};
+use flowloom_runtime::effects::{Context, Reply, Substeps};
+use flowloom_tools::{FunctionConfig, NativeFunction};
+
+use super::Host;
+use super::child::{Child, unfinished};
+use crate::definitions::bundle::plan_of;
+use crate::tools::offer::Offer;
+
+/// A workflow as a tool of an agent.
+struct FlowFunction {
+    host: Arc<Host>,
+    id: String,
+}
+
+/// Builds the function that runs a workflow available to the bundle's agent.
+pub(crate) fn of_flow(host: &Arc<Host>, id: &str) -> FunctionConfig {
+    FunctionConfig::Native(Arc::new(FlowFunction { host: host.clone(), id: id.to_owned() }))
+}
+
+impl NativeFunction for FlowFunction {
+    fn class(&self) -> EffectClass {
+        EffectClass::AtLeastOnce
+    }
+
+    /// Returns `{text, is_final}`: the text for the agent, and whether that is the agent's final answer.
+    fn call<'a>(
+        &'a self,
+        request: &'a CallRequest,
+        context: &'a Context,
+        _below: &'a dyn Substeps,
+    ) -> Reply<'a, Value> {
+        Box::pin(async move {
+            let found = self.host.bundle.flows.as_ref().and_then(|flows| flows.get(&self.id));
+            let Some(flow) = found else {
+                return Err(StepError::new(Code::WorkflowNotFound, format!("there is no workflow {}", self.id)));
+            };
+            let arguments = request.payload.to_value();
+            let inputs = match flow.bundle.format {
+                // The types of flow variables are not declared.
+                Format::Flow => arguments,
+                _ => Offer::of(&self.id, plan_of(&flow.bundle)?).inputs(&arguments)?,
+            };
+            let agent = context.agent.as_deref().map(str::to_owned);
+            let child = Child { bundle: flow.bundle.clone(), workflow: Some(self.id.clone()), inputs, agent };
+            let ended = self.host.end(child, context).await?;
+            let (text, is_final) = match (&ended.state.error, ended.state.status) {
+                (_, status) if !status.is_final() => return Err(unfinished(&ended)),
+                _ if flow.bundle.format == Format::Flow => {
+                    let told = flow::tool_reply(&ended.plan, &ended.state);
+                    (told.text, told.is_final)
+                }
+                (Some(error), _) => return Err(error.clone()),
+                (None, _) => {
+                    let output = present(&ended.plan, &ended.state, &ended.env).output;
+                    (render::text(&output, render::Style::Json), false)
+                }
+            };
+            Ok(Value::map([("text", Value::from(text)), ("is_final", is_final.into())]))
+        })
+    }
+}

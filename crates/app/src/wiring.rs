@@ -1,0 +1,128 @@
+//! The parts that engines are made of, as configured: models, the sandbox, MCP servers, the egress policy and secrets.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowloom_core::error::StepError;
+use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings, ProviderStatus};
+use flowloom_sandbox::{Sandbox, SandboxConfig};
+use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, Secrets};
+use serde_json::json;
+
+use crate::config::Config;
+use crate::tools::mcp::Servers;
+
+/// Builds the configured MCP servers without starting any.
+pub fn servers(config: &Config) -> Result<Servers, StepError> {
+    let secrets = Arc::new(EnvironmentSecrets);
+    let client = Arc::new(HttpClient::new(policy(config)?, secrets.clone(), HttpLimits::default()));
+    Ok(Servers::new(config, secrets, client))
+}
+
+/// Builds the egress policy: which hosts and ports may be reached.
+pub(crate) fn policy(config: &Config) -> Result<EgressPolicy, StepError> {
+    let mut allowed = config.egress.allow.clone();
+    // Hosts named in [tools] and [search] are allowed implicitly.
+    let named = config.tools.base_url.as_deref().into_iter().chain(config.search.as_ref().map(|it| it.url.as_str()));
+    allowed.extend(named.filter_map(host_and_port));
+    let mut policy = EgressPolicy::allowing(&allowed)?;
+    if let Some(ports) = &config.egress.ports {
+        policy.ports.clone_from(ports);
+    }
+    Ok(policy)
+}
+
+/// Builds the configured sandbox without starting a worker. Workers run this same executable, even after the file on
+/// disk was replaced by a newer version.
+pub fn sandbox(config: &Config) -> Sandbox {
+    let settings = &config.sandbox;
+    let interpreters = match &settings.python {
+        Some(python) => vec![config.base().join(python)],
+        None => interpreters(),
+    };
+    let mut sandbox = SandboxConfig::new("/proc/self/exe", interpreters);
+    sandbox.environment =
+        settings.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))).collect();
+    if let Some(bound) = settings.script_timeout_ms {
+        sandbox.script.timeout = Duration::from_millis(bound);
+    }
+    if let Some(bound) = settings.script_memory_mb {
+        sandbox.script.memory_bytes = (bound.max(1) as usize) << 20;
+    }
+    if let Some(bound) = settings.python_timeout_ms {
+        sandbox.python.timeout = Duration::from_millis(bound);
+    }
+    if let Some(bound) = settings.python_memory_mb {
+        sandbox.python.memory_bytes = u64::from(bound.max(64)) << 20;
+    }
+    Sandbox::new(sandbox)
+}
+
+/// Every `python3` on the search path, in `/usr/bin` and in `/usr/local/bin`.
+fn interpreters() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut found: Vec<PathBuf> = Vec::new();
+    for folder in std::env::split_paths(&path).chain([PathBuf::from("/usr/bin"), PathBuf::from("/usr/local/bin")]) {
+        let python = folder.join("python3");
+        if python.is_absolute() && python.exists() && !found.contains(&python) {
+            found.push(python);
+        }
+    }
+    found
+}
+
+/// Builds the models from the configuration, with the default model and the aliases of a run.
+pub fn models(config: &Config, default: Option<String>, aliases: &[(String, String)]) -> Models {
+    let providers = config.providers.iter().map(|(name, provider)| ProviderSettings {
+        name: name.clone(),
+        base_url: provider.base_url.clone(),
+        key_env: provider.key_env.clone(),
+    });
+    let settings = ModelSettings {
+        default,
+        aliases: aliases.to_vec(),
+        cache_dir: config.model_cache.clone(),
+        providers: providers.collect(),
+        proxy: config.proxy.clone(),
+        ..ModelSettings::default()
+    };
+    Models::new(settings, Arc::new(ProcessEnvironment))
+}
+
+/// The configured providers and the local models as JSON.
+pub fn model_list(config: &Config) -> serde_json::Value {
+    let models = models(config, config.default_model.value.clone(), &config.aliases);
+    let provider = |provider: &ProviderStatus| {
+        json!({
+            "name": provider.name,
+            "base_url": provider.base_url,
+            "key_env": provider.key_env,
+            "problem": provider.problem.as_ref().map(|problem| problem.message.clone()),
+        })
+    };
+    let providers: Vec<_> = models.providers().iter().map(provider).collect();
+    json!({"default": config.default_model.value, "local": models.local_models(), "providers": providers})
+}
+
+/// The `host:port` of a URL, in the form the egress policy expects.
+fn host_and_port(address: &str) -> Option<String> {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().filter(|text| !text.is_empty())?;
+    let default = if address.starts_with("https:") { 443 } else { 80 };
+    Some(if authority.contains(':') { authority.to_owned() } else { format!("{authority}:{default}") })
+}
+
+/// The secret `name`, from the environment variable `FLOWLOOM_SECRET_<NAME>`; `None` if it is unset or empty.
+pub fn secret(name: &str) -> Option<String> {
+    std::env::var(format!("FLOWLOOM_SECRET_{name}")).ok().filter(|value| !value.is_empty())
+}
+
+/// Secrets from environment variables `FLOWLOOM_SECRET_<NAME>`.
+pub(crate) struct EnvironmentSecrets;
+
+impl Secrets for EnvironmentSecrets {
+    fn value(&self, name: &str) -> Option<String> {
+        secret(name)
+    }
+}

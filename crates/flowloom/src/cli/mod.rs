@@ -1,0 +1,388 @@
+//! Command-line arguments of `flowloom`.
+
+mod blocks;
+mod eval;
+mod new;
+mod serve;
+mod talk;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use flowloom_app::config::{Config, Overrides, Setting};
+use flowloom_core::error::StepError;
+
+use crate::terminal::draw::Style;
+pub(crate) use blocks::BlocksCommand;
+pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
+pub(crate) use new::NewArgs;
+pub(crate) use serve::{HooksCommand, McpArgs, Missed, ScheduleCommand, ServeArgs, SyncArgs};
+pub(crate) use talk::{AgentArgs, ChatArgs, TalkArgs};
+
+/// The model of the default configuration and of the examples.
+pub(crate) const SMALL_MODEL: &str = "local:smollm2-135m";
+
+/// Run agent workflows from files in six formats, on any model
+#[derive(Debug, Parser)]
+#[command(name = "flowloom", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// Folder of the database and local data [default: $XDG_DATA_HOME/flowloom or ~/.local/share/flowloom]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Use Postgres instead of SQLite: postgres://USER:PASSWORD@HOST/NAME
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub(crate) database: Option<String>,
+    /// Print the result as one JSON value on stdout
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+    /// Configuration file [default: flowloom.toml in the current folder]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl Global {
+    /// Reads the configuration under these options.
+    pub(crate) fn load_config(&self) -> Result<Config, StepError> {
+        let data_dir = self.data_dir.clone().map(|value| Setting { value, origin: "--data-dir".to_owned() });
+        let database = self.database.clone().map(|value| Setting { value, origin: "--database".to_owned() });
+        Config::load(Overrides { file: self.config.clone(), data_dir, database })
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a definition
+    Run(RunArgs),
+    /// Create a pipeline from a plain-language description
+    New(NewArgs),
+    /// Check definitions and report every problem, without running anything
+    Check(CheckArgs),
+    /// List runs, newest first
+    Runs {
+        /// Maximum number of runs to list
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
+    /// Show the steps of a run as a waterfall
+    Show {
+        /// Run id, unique id prefix, or `last`
+        run: String,
+    },
+    /// Resume an interrupted or waiting run
+    Resume {
+        /// Run id, unique id prefix, or `last`
+        run: String,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Replay a run from its journal without performing effects, and check for divergence
+    Replay {
+        /// Run id, unique id prefix, or `last`
+        run: String,
+    },
+    /// Cancel a run
+    Cancel {
+        /// Run id, unique id prefix, or `last`
+        run: String,
+    },
+    /// Answer the question of a waiting run
+    Answer(AnswerArgs),
+    /// Resolve an uncertain effect, which may or may not have happened
+    Resolve(ResolveArgs),
+    /// List available models and download the local one
+    Models {
+        #[command(subcommand)]
+        command: ModelsCommand,
+    },
+    /// Extract the flow from a community hub item
+    Import {
+        /// File of the community hub item
+        file: PathBuf,
+        /// Output file [default: stdout]
+        #[arg(short, long)]
+        out: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of a format
+    Schema {
+        /// Format: flow, steps, pipeline, graph, or markdown (for the frontmatter)
+        format: String,
+    },
+    /// Chat with a graph or agent in the terminal
+    Chat(ChatArgs),
+    /// Chat with an agent that uses the workflows of a folder as tools
+    Agent(AgentArgs),
+    /// Draw the graph of a definition
+    Graph(GraphArgs),
+    /// Manage user profiles, which pipelines read as `user`
+    User {
+        #[command(subcommand)]
+        command: UserCommand,
+    },
+    /// Manage pipeline blocks (stored and built-in)
+    Blocks {
+        #[command(subcommand)]
+        command: BlocksCommand,
+        /// User that owns the blocks; blocks of `local` are shared with everyone
+        #[arg(long, value_name = "ID", global = true, default_value = flowloom_store::SHARED)]
+        user: String,
+    },
+    /// Serve the definitions of a folder over HTTP
+    Serve(ServeArgs),
+    /// Serve the definitions of a folder as MCP tools on stdio
+    Mcp(McpArgs),
+    /// Upload the workflows of a folder to the database, all or none
+    Sync(SyncArgs),
+    /// Manage schedules, which run workflows at given times
+    Schedule {
+        #[command(subcommand)]
+        command: ScheduleCommand,
+    },
+    /// Manage webhooks, which run a workflow when their URL is called
+    Hooks {
+        #[command(subcommand)]
+        command: HooksCommand,
+    },
+    /// Delete old finished runs (memory and threads are kept)
+    Prune {
+        /// Minimum age, for example 30d or 12h [default: the ages in [retention] of the configuration]
+        #[arg(long, value_name = "AGE")]
+        older: Option<String>,
+        /// Only runs with this final status [default: every status]
+        #[arg(long, value_name = "STATUS", requires = "older")]
+        status: Vec<String>,
+        /// Only print what would be deleted
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Back up the database to a new file while runs continue
+    Backup {
+        /// Backup file to create
+        file: PathBuf,
+    },
+    /// Restore a backup into the data folder
+    Restore {
+        /// Backup file to restore
+        file: PathBuf,
+        /// Replace an existing database
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Manage API keys of the server
+    Keys {
+        #[command(subcommand)]
+        command: KeysCommand,
+    },
+    /// Explain an error code, or print the system prompt of Markdown workflows
+    Explain {
+        /// Error code such as FL0105, or `prompt`
+        code: String,
+    },
+    /// Show the configuration, the origin of each value, and what is missing
+    Doctor,
+    /// Evaluate the quality of a model
+    Eval {
+        #[command(subcommand)]
+        command: EvalCommand,
+    },
+    /// Run the bundled examples on the local model
+    Demo(DemoArgs),
+    /// Generate a shell completion script
+    Completions {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Definition file or folder
+    pub(crate) file: PathBuf,
+    /// Input value: name=text, name=@file, or name:=JSON
+    #[arg(short, long = "in", value_name = "NAME=VALUE")]
+    pub(crate) input_values: Vec<String>,
+    /// File with all inputs as JSON (or text, for step lists); `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+    /// Agent to run as, with the tools granted in [agents.ID]
+    #[arg(long, value_name = "ID")]
+    pub(crate) agent: Option<String>,
+    /// User that owns the run
+    #[arg(long, value_name = "ID", default_value = "local")]
+    pub(crate) user: String,
+    /// Format of the definition [default: detected]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Ignore dangling edges of a graph
+    #[arg(long)]
+    pub(crate) lenient: bool,
+    /// Limits of the run: tokens=N,usd=N,steps=N,time=30s
+    #[arg(long, value_name = "BOUNDS")]
+    pub(crate) budget: Option<String>,
+    /// Also write the result to this folder, as result.json and output.md
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct OutputArgs {
+    /// Print every event as one line of JSON on stdout
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// Do not stream text as it is generated
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Definition files or folders
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Apply the fixes that need no judgement
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Format of the definitions [default: detected]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Ignore dangling edges of a graph
+    #[arg(long)]
+    pub(crate) lenient: bool,
+    /// Output format of the problems
+    #[arg(long, value_enum, default_value_t = ReportStyle::Human)]
+    pub(crate) report: ReportStyle,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Create an API key and print it once
+    Create {
+        /// Name that says what the key is for
+        #[arg(long)]
+        name: String,
+        /// Scopes of the key: read, run, write, admin
+        #[arg(long, value_name = "SCOPES", default_value = "read,run")]
+        scopes: String,
+        /// User the key belongs to [default: any user]
+        #[arg(long, value_name = "ID")]
+        user: Option<String>,
+    },
+    /// List API keys
+    List,
+    /// Revoke an API key
+    Revoke {
+        /// Id of the key
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    /// Definition file or folder
+    pub(crate) file: PathBuf,
+    /// Output format of the drawing
+    #[arg(long, value_enum, default_value_t = Style::Text)]
+    pub(crate) format: Style,
+    /// Format of the definition [default: detected]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) definition: Option<String>,
+    /// Ignore dangling edges of a graph
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// Set entries of a user profile
+    Set {
+        /// Entry: name=text or name:=JSON
+        #[arg(required = true, value_name = "NAME=VALUE")]
+        values: Vec<String>,
+        /// User that owns the profile
+        #[arg(long, value_name = "ID", default_value = "local")]
+        user: String,
+    },
+    /// Show a user profile
+    Show {
+        /// User that owns the profile
+        #[arg(long, value_name = "ID", default_value = "local")]
+        user: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportStyle {
+    /// Human-readable, with source excerpts
+    Human,
+    /// A single JSON array
+    Json,
+    /// GitHub Actions annotations
+    Github,
+    /// SARIF 2.1.0
+    Sarif,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// Run id, unique id prefix, or `last`
+    pub(crate) run: String,
+    /// The answer; parsed as JSON if possible, otherwise text
+    pub(crate) answer: String,
+    /// Path of the step that asks, if there are several
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<String>,
+    /// Record the answer without resuming the run
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("decision").required(true).multiple(false))]
+pub(crate) struct ResolveArgs {
+    /// Run id, unique id prefix, or `last`
+    pub(crate) run: String,
+    /// Path of the effect, as printed by `flowloom show`
+    pub(crate) path: String,
+    /// Send the effect again, with the same idempotency key
+    #[arg(long, group = "decision")]
+    pub(crate) resend: bool,
+    /// Record the effect as failed
+    #[arg(long, group = "decision")]
+    pub(crate) fail: bool,
+    /// Record the effect as successful with this output (JSON, or text)
+    #[arg(long, group = "decision", value_name = "JSON")]
+    pub(crate) value: Option<String>,
+    /// Record the decision without resuming the run
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsCommand {
+    /// List providers and local models, and what each one needs
+    List,
+    /// Download the local model into the cache
+    Pull,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Model to run the examples on
+    #[arg(long, value_name = "MODEL", default_value = SMALL_MODEL)]
+    pub(crate) model: String,
+}

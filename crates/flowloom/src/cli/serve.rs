@@ -1,0 +1,152 @@
+//! What a server is started with, and what starts runs by itself once one is there.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use flowloom_app::config::server::LogStyle;
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Folder of the definitions
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8700")]
+    pub(crate) bind: std::net::SocketAddr,
+    /// Additional host name to accept in the Host header
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+    /// Log format [default: text]
+    #[arg(long, value_enum, value_name = "STYLE")]
+    pub(crate) log: Option<LogArg>,
+    /// Maximum number of concurrent runs
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) max_runs: usize,
+    /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+}
+
+/// How a server tells of itself.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogArg {
+    /// Lines for people; calls are not told
+    Text,
+    /// One JSON object for each line; calls are told, too
+    Json,
+}
+
+impl From<LogArg> for LogStyle {
+    fn from(argument: LogArg) -> LogStyle {
+        match argument {
+            LogArg::Text => LogStyle::Text,
+            LogArg::Json => LogStyle::Json,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// Folder of the definitions
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Vec<String>,
+    /// User that owns the runs
+    #[arg(long, value_name = "ID", default_value = "local")]
+    pub(crate) user: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SyncArgs {
+    /// The folder
+    pub(crate) folder: PathBuf,
+    /// Delete workflows that an earlier sync uploaded and that are no longer in the folder
+    #[arg(long)]
+    pub(crate) prune: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Upload to this server instead of the configured database; the API key is read from FLOWLOOM_KEY
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// User that owns the workflows; workflows of `local` are shared with everyone
+    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+    pub(crate) user: String,
+}
+
+/// Policy for missed times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Missed {
+    /// One run makes up for all of them
+    #[default]
+    Once,
+    /// They are left out
+    Skip,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScheduleCommand {
+    /// Add a schedule for a workflow; a running server executes it
+    Add {
+        /// Workflow file (uploaded to the database), or the id of a stored workflow
+        workflow: String,
+        /// Cron expression: minute, hour, day of month, month, day of week; optionally seconds first
+        #[arg(long, value_name = "TIMES")]
+        cron: String,
+        /// Time zone of the cron expression
+        #[arg(long, value_name = "ZONE", default_value = "UTC")]
+        timezone: String,
+        /// Input value: name=text, name=@file, or name:=JSON
+        #[arg(short, long = "in", value_name = "NAME=VALUE")]
+        input_values: Vec<String>,
+        /// Policy for times missed while no server was running
+        #[arg(long, value_enum, default_value_t)]
+        missed: Missed,
+        /// Its id [default: the workflow's]
+        #[arg(long)]
+        id: Option<String>,
+        /// User that owns the runs
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        user: String,
+    },
+    /// List schedules
+    List,
+    /// Remove a schedule
+    Remove {
+        /// Its id
+        id: String,
+        /// Whose it is
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        user: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HooksCommand {
+    /// Add a webhook for a workflow and print its secret once
+    Add {
+        /// Workflow file (uploaded to the database), or the id of a stored workflow
+        workflow: String,
+        /// Name of the secret with which callers sign requests, instead of a generated secret that they send
+        #[arg(long, value_name = "NAME")]
+        secret: Option<String>,
+        /// Its id [default: the workflow's]
+        #[arg(long)]
+        id: Option<String>,
+        /// User that owns the runs
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        user: String,
+    },
+    /// List webhooks
+    List,
+    /// Remove a webhook
+    Remove {
+        /// Its id
+        id: String,
+        /// Whose it is
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED)]
+        user: String,
+    },
+}

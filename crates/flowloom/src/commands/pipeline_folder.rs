@@ -1,0 +1,144 @@
+//! Writes a new pipeline as files: `pipeline.json` and `blocks/*.json`, in a folder that `flowloom run` accepts.
+
+use std::path::{Path, PathBuf};
+
+use flowloom_app::runs::summary;
+use flowloom_author::Written;
+use flowloom_author::create::free_id;
+use flowloom_core::plan::Format;
+use flowloom_core::render;
+use flowloom_core::value::Value;
+use flowloom_formats::pipeline::{BLOCKS, FILE, built_in};
+
+use crate::failure::Failure;
+use crate::terminal::report::clip;
+
+/// Maximum displayed width of an output value, in columns.
+const VALUE: usize = 100;
+/// Maximum displayed width of an input value, in columns.
+const INPUT: usize = 48;
+
+/// The output folder of one pipeline, empty until the pipeline is written.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// Checks that the requested folder is new or empty and can be created. This happens before any model call is paid
+    /// for; the folder itself is created when there is something to write.
+    pub(crate) fn prepare(path: &Path) -> Result<Folder, Failure> {
+        let folder = Folder(path.to_owned());
+        let has_content = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        if has_content || path.is_file() {
+            return Err(Failure::usage(format!(
+                "{} already exists; --out expects a new or empty folder",
+                path.display()
+            )));
+        }
+        if !path.exists() {
+            folder.make()?;
+            std::fs::remove_dir(path).map_err(|error| unwritable(path, &error))?;
+        }
+        Ok(folder)
+    }
+
+    /// A folder in the working directory, named after the pipeline, that does not exist yet.
+    pub(crate) fn free(made: &Value) -> Folder {
+        let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
+        let id = text(pipeline, "id");
+        let name = id.strip_prefix("pipeline_").filter(|name| !name.is_empty()).unwrap_or(id);
+        Folder(free_id(name, |name| Path::new(name).exists()).into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes the pipeline and those of its blocks that are not built in. Returns the file names.
+    pub(crate) fn write(&self, made: &Value) -> Result<Vec<String>, Failure> {
+        let pipeline = made.get("pipeline_json").cloned().unwrap_or_default();
+        let mut files = vec![(FILE.to_owned(), pipeline)];
+        let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
+        let is_own = |block: &&Value| !built_in().contains(block);
+        let own = blocks.iter().filter(is_own);
+        files.extend(own.map(|block| (format!("{BLOCKS}{}.json", text(block, "id")), block.clone())));
+        self.make()?;
+        if files.len() > 1 {
+            let blocks = self.0.join(BLOCKS);
+            std::fs::create_dir_all(&blocks).map_err(|error| unwritable(&blocks, &error))?;
+        }
+        for (name, value) in &files {
+            let path = self.0.join(name);
+            std::fs::write(&path, summary::indented(value) + "\n").map_err(|error| unwritable(&path, &error))?;
+        }
+        Ok(files.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Also writes the pipeline in another format. Returns what that format cannot express; empty on success.
+    pub(crate) fn write_as(
+        &self,
+        format: Format,
+        made: &Value,
+        model: &str,
+        written: &mut Vec<String>,
+    ) -> Result<Vec<String>, Failure> {
+        let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
+        let blocks = made.get("blocks").and_then(Value::as_list).unwrap_or_default();
+        match flowloom_author::into(format, pipeline, blocks, model) {
+            Ok(Written { file, text }) => {
+                let path = self.0.join(&file);
+                std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))?;
+                written.push(file);
+                Ok(Vec::new())
+            }
+            Err(problems) => Ok(problems),
+        }
+    }
+
+    fn make(&self) -> Result<(), Failure> {
+        std::fs::create_dir_all(&self.0).map_err(|error| unwritable(&self.0, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!("{} cannot be written: {error}", path.display()))
+}
+
+/// Prints the new pipeline: its nodes with their inputs, the results of the dry run, and the location of the files.
+pub(crate) fn tell(made: &Value, folder: &Folder, written: &[String]) {
+    let pipeline = made.get("pipeline_json").unwrap_or(&Value::Null);
+    println!("{}", text(pipeline, "name"));
+    nodes(pipeline).for_each(|node| println!("  {}", drawn(node)));
+    println!("\nDry run, without side effects:");
+    made.get("tried").into_iter().flat_map(nodes).for_each(|node| println!("  {}", line(node)));
+    println!("\nWritten to {}: {}", folder.path().display(), written.join(", "));
+    println!("Run it: flowloom run {}", folder.path().display());
+}
+
+fn nodes(of: &Value) -> impl Iterator<Item = &Value> {
+    of.get("nodes").and_then(Value::as_list).unwrap_or_default().iter()
+}
+
+/// Renders a node with its inputs.
+fn drawn(node: &Value) -> String {
+    let inputs = node.get("inputs").and_then(Value::as_map);
+    let inputs =
+        inputs.into_iter().flatten().map(|(name, value)| format!("{name} = {}", clip(&render::json(value), INPUT)));
+    let line =
+        format!("{:<4} {:<24} {}", text(node, "id"), text(node, "block_id"), inputs.collect::<Vec<_>>().join("  "));
+    line.trim_end().to_owned()
+}
+
+/// Renders the result of a node in the dry run.
+fn line(node: &Value) -> String {
+    let sign = if text(node, "status") == "completed" { "✓" } else { "✗" };
+    let gave = match (node.get("output"), node.get("error")) {
+        (_, Some(error)) => text(error, "message").to_owned(),
+        (Some(output), None) => render::json(output),
+        (None, None) => text(node, "status").to_owned(),
+    };
+    let played = if node.get("played").is_some() { "  (mocked)" } else { "" };
+    format!("{sign} {:<4} {:<24} {}{played}", text(node, "node_id"), text(node, "block_id"), clip(&gave, VALUE))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,144 @@
+//! Problems of definitions as they are written: for people, as JSON, as annotations of GitHub Actions, and as SARIF.
+
+use flowloom_app::definitions::source::Source;
+use flowloom_core::diagnostic::{Diagnostic, Severity};
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
+use serde_json::json;
+
+/// Renders diagnostics for people, with the affected source lines.
+pub(crate) fn render(source: &Source) -> String {
+    let theme = if is_colour() { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    let handler = GraphicalReportHandler::new_themed(theme).with_width(110);
+    let mut out = String::new();
+    for diagnostic in &source.compiled.diagnostics {
+        let text = source.text_of(diagnostic).into_owned();
+        let shown = Shown { diagnostic, source: NamedSource::new(&diagnostic.file, text) };
+        // Writing to a string cannot fail.
+        let _ = handler.render_report(&mut out, &shown);
+        out.push('\n');
+    }
+    out
+}
+
+/// Whether stderr supports colours: it is a terminal and `NO_COLOR` is unset.
+pub(crate) fn is_colour() -> bool {
+    use std::io::IsTerminal as _;
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && std::io::stderr().is_terminal()
+}
+
+#[derive(Debug)]
+struct Shown<'a> {
+    diagnostic: &'a Diagnostic,
+    source: NamedSource<String>,
+}
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.diagnostic.message)
+    }
+}
+
+impl std::error::Error for Shown<'_> {}
+
+impl miette::Diagnostic for Shown<'_> {
+    fn code<'b>(&'b self) -> Option<Box<dyn std::fmt::Display + 'b>> {
+        Some(Box::new(self.diagnostic.code))
+    }
+
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.diagnostic.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+        })
+    }
+
+    fn help<'b>(&'b self) -> Option<Box<dyn std::fmt::Display + 'b>> {
+        let fix = self.diagnostic.fix.as_ref().map(|fix| format!("check --fix will {}", fix.title));
+        match (&self.diagnostic.help, fix) {
+            (Some(help), Some(fix)) if fix.ends_with(help.as_str()) => Some(Box::new(fix)),
+            (Some(help), Some(fix)) => Some(Box::new(format!("{help} ({fix})"))),
+            (Some(help), None) => Some(Box::new(help.clone())),
+            (None, Some(fix)) => Some(Box::new(fix)),
+            (None, None) => None,
+        }
+    }
+
+    fn source_code(&self) -> Option<&dyn miette::SourceCode> {
+        (!self.source.inner().is_empty()).then_some(&self.source as &dyn miette::SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let span = self.diagnostic.span;
+        // A span over a whole object would frame half the file; its first line is enough.
+        let source = self.source.inner();
+        let text = source.get(span.start..span.end()).unwrap_or_default();
+        let length = text.find('\n').unwrap_or(span.length);
+        // The end of the file has no character of its own to mark, so the last one is marked.
+        let last = source.trim_end().char_indices().next_back().map_or(0, |(at, _)| at);
+        let marked = if span.start > last { (last, 1) } else { (span.start, length) };
+        Some(Box::new(std::iter::once(LabeledSpan::underline(marked))))
+    }
+}
+
+/// Diagnostics of several files as JSON, one object each.
+pub(crate) fn to_json(sources: &[Source]) -> serde_json::Value {
+    sources.iter().flat_map(Source::problems).collect()
+}
+
+/// Diagnostics as GitHub Actions annotations.
+pub(crate) fn to_github(sources: &[Source]) -> String {
+    let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let list = to_json(sources);
+    let lines = list.as_array().into_iter().flatten().map(|problem| {
+        let text = |key: &str| problem[key].as_str().unwrap_or_default().to_owned();
+        format!(
+            "::{} file={},line={},col={},title={}::{}\n",
+            text("severity"),
+            escape(&text("file")),
+            problem["line"],
+            problem["column"],
+            text("code"),
+            escape(&said(problem)),
+        )
+    });
+    lines.collect()
+}
+
+/// Message and hint of a diagnostic as one text.
+fn said(problem: &serde_json::Value) -> String {
+    match (problem["message"].as_str(), problem["help"].as_str()) {
+        (Some(message), Some(help)) => format!("{message} ({help})"),
+        (message, _) => message.unwrap_or_default().to_owned(),
+    }
+}
+
+/// Diagnostics as SARIF 2.1.0.
+pub(crate) fn to_sarif(sources: &[Source]) -> serde_json::Value {
+    let list = to_json(sources);
+    let results: Vec<_> = list
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|problem| {
+            json!({
+                "ruleId": problem["code"],
+                "level": problem["severity"],
+                "message": {"text": said(problem)},
+                "locations": [{"physicalLocation": {
+                    "artifactLocation": {"uri": problem["file"]},
+                    "region": {"startLine": problem["line"], "startColumn": problem["column"]},
+                }}],
+            })
+        })
+        .collect();
+    let mut codes: Vec<_> = sources.iter().flat_map(|source| &source.compiled.diagnostics).map(|d| d.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    let rules = codes.iter().map(|code| json!({"id": code, "shortDescription": {"text": code.title()}}));
+    let driver = json!({"name": "flowloom", "version": env!("CARGO_PKG_VERSION"), "rules": rules.collect::<Vec<_>>()});
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+    })
+}

@@ -1,0 +1,31 @@
+//! The log of a server on stderr: text for people, or JSON for machines.
+
+use flowloom_app::config::server::LogStyle;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Installs the log.
+pub(crate) fn start(style: LogStyle) {
+    let registry = tracing_subscriber::registry();
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    // Logs only this program's own events; events of libraries are for their developers.
+    let own = tracing_subscriber::filter::Targets::new().with_target("flowloom", level(style));
+    let started = match style {
+        LogStyle::Text => {
+            let layer = layer.without_time().with_target(false).with_level(false).with_ansi(false);
+            registry.with(layer.with_filter(own)).try_init()
+        }
+        LogStyle::Json => registry.with(layer.json().flatten_event(true).with_filter(own)).try_init(),
+    };
+    // Fails if a subscriber is installed already, which only tests do.
+    drop(started);
+}
+
+fn level(style: LogStyle) -> LevelFilter {
+    match style {
+        LogStyle::Text => LevelFilter::WARN,
+        LogStyle::Json => LevelFilter::INFO,
+    }
+}

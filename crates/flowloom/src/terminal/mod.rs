@@ -1,0 +1,9 @@
+//! What people see in the terminal: progress, reports, drawings, questions and problems of definitions.
+
+pub(crate) mod ask;
+pub(crate) mod diagnostics;
+pub(crate) mod draw;
+pub(crate) mod log;
+pub(crate) mod report;
+pub(crate) mod screen;
+pub(crate) mod stages;

@@ -1,0 +1,120 @@
+//! Displays an authoring run in the terminal: one line per result of a stage, and a spinner for the current operation.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use flowloom_app::authoring::Telling;
+use flowloom_app::authoring::happened::Happened;
+use flowloom_app::runs::watch::Watcher;
+use flowloom_core::event::Record;
+use flowloom_core::value::Value;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::terminal::report::clip;
+
+/// Maximum displayed width of text from models and errors, in columns.
+const WIDTH: usize = 140;
+
+/// Displays an authoring run while it is running.
+pub(crate) struct Stages {
+    telling: Telling,
+    bar: Option<ProgressBar>,
+}
+
+impl Stages {
+    pub(crate) fn new() -> Stages {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            let style = ProgressStyle::with_template("{spinner} {msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        Stages { telling: Telling::default(), bar }
+    }
+
+    fn tell(&self, told: &Happened) {
+        if let Some(line) = line(told) {
+            match &self.bar {
+                Some(bar) => bar.println(line),
+                None => {
+                    let _ = writeln!(std::io::stderr(), "{line}");
+                }
+            }
+        }
+        if let (Some(bar), Some(doing)) = (&self.bar, doing(told)) {
+            bar.set_message(doing);
+        }
+    }
+}
+
+impl Watcher for Stages {
+    fn event(&mut self, record: &Record) {
+        if let Some(told) = self.telling.hear(record) {
+            self.tell(&told);
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The line to print for an event; `None` if it does not deserve one.
+fn line(told: &Happened) -> Option<String> {
+    let data = &told.data;
+    let text = |key: &str| clip(data.get(key).and_then(Value::as_str).unwrap_or_default(), WIDTH);
+    Some(match &*told.name {
+        "decompose_blocks" => format!("✓ decompose  needs {}", ids(data.get("blocks"), "suggested_id")),
+        "search_found" if text("block_id") == text("suggested_id") => {
+            format!("✓ search     {}: found", text("block_id"))
+        }
+        "search_found" => format!("✓ search     {}: matches existing block {}", text("suggested_id"), text("block_id")),
+        "search_missing" => format!("· search     {}: must be created", text("suggested_id")),
+        "stage" if text("stage") == "search" && text("message").contains("only") => {
+            format!("! search     {}", text("message"))
+        }
+        "block_test_passed" => format!("✓ create     {}: tests passed", text("block_id")),
+        "block_test_failed" if data.get("retry").is_some_and(Value::is_truthy) => {
+            format!("✗ create     {}: test failed; retrying: {}", text("block_id"), text("error"))
+        }
+        "block_create_failed" => format!("✗ create     {}: failed: {}", text("block_id"), text("error")),
+        "validation" if !data.get("valid").is_some_and(Value::is_truthy) => {
+            format!("✗ {:<10} validation failed; retrying: {}", text("stage"), text("error"))
+        }
+        "complete" => format!("✓ wire       {}", used(data)),
+        _ => return None,
+    })
+}
+
+/// The label of the operation in progress.
+fn doing(told: &Happened) -> Option<String> {
+    let text = |key: &str| told.data.get(key).and_then(Value::as_str).unwrap_or_default();
+    match &*told.name {
+        "stage" => Some(format!("{}: {}", text("stage"), text("message"))),
+        "llm_prompt" => Some(format!("{}: asking the model", text("stage"))),
+        "block_created" => Some(format!("create: trying {}", text("block_id"))),
+        _ => None,
+    }
+}
+
+fn ids(list: Option<&Value>, key: &str) -> String {
+    let items = list.and_then(Value::as_list).unwrap_or_default();
+    items.iter().filter_map(|item| item.get(key)?.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Summarises the pipeline and the tokens and cost of creating it.
+fn used(data: &Value) -> String {
+    let pipeline = data.get("pipeline").unwrap_or(&Value::Null);
+    let id = pipeline.get("id").and_then(Value::as_str).unwrap_or_default();
+    let nodes = pipeline.get("nodes").and_then(Value::as_list).map_or(0, <[Value]>::len);
+    let usage = data.get("usage").unwrap_or(&Value::Null);
+    let tokens = |key: &str| usage.get(key).and_then(Value::as_i64).unwrap_or_default();
+    let cost = match usage.get("cost_usd") {
+        Some(Value::Number(cost)) if cost.as_f64() > 0.0 => format!(", ${}", cost.text()),
+        _ => String::new(),
+    };
+    format!("{id}, {nodes} nodes ({} tokens in, {} out{cost})", tokens("input_tokens"), tokens("output_tokens"))
+}

@@ -1,0 +1,142 @@
+//! `/api/executions`: runs of pipelines in AgentFlow's form.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use flowloom_app::keys::Scope;
+use flowloom_app::runs::summary;
+use flowloom_core::chat::Usage;
+use flowloom_core::json::parse_value;
+use flowloom_core::plan::{Format, Plan};
+use flowloom_core::state::RunState;
+use flowloom_core::value::{Map, Value};
+use flowloom_formats::pipeline::{node_results, nodes};
+use flowloom_store::RunFilter;
+
+use super::pipelines::inner;
+use super::{Limit, time};
+use crate::caller::Caller;
+use crate::compat::{Ended, ended};
+use crate::params::{At, Params};
+use crate::problem::{Answer, Document, Problem};
+use crate::runs::answer::owned;
+use crate::state::Server;
+
+/// A run in AgentFlow's form.
+pub(crate) fn execution(ended: &Ended) -> Map {
+    let state = &ended.state;
+    let used = used(&ended.plan, state);
+    let mut nodes = node_results(&ended.plan, state);
+    for node in &mut nodes {
+        let mut map = node.as_map().cloned().unwrap_or_default();
+        if let Some(at) = map.get("finished_at").and_then(Value::as_i64) {
+            map.insert("finished_at".into(), time(at as u64).into());
+        }
+        let usage = map.get("node_id").and_then(Value::as_str).and_then(|id| used.get(id));
+        map.extend(usage.map(|usage| ("usage".into(), summary::usage(usage))));
+        *node = map.into();
+    }
+    let failed = nodes.iter().filter_map(|node| Some((node.get("node_id")?, node.get("error")?)));
+    let error = |(node, error): (&Value, &Value)| Value::map([("node_id", node.clone()), ("error", error.clone())]);
+    let errors: Vec<Value> = failed.filter(|(_, error)| **error != Value::Null).map(error).collect();
+    let pipeline = inner(&parse_value(&ended.definition).unwrap_or_default());
+    let field = |name: &str| pipeline.get(name).cloned().unwrap_or_default();
+    let created = state.created.as_deref();
+    let workflow = created.and_then(|created| created.workflow.clone()).or_else(|| ended.plan.id.clone());
+    let intent = pipeline.get("user_intent").or_else(|| pipeline.get("user_prompt")).cloned().unwrap_or_default();
+    let entries: [(&str, Value); 13] = [
+        ("run_id", ended.id.to_string().into()),
+        ("pipeline_id", workflow.map_or(Value::Null, Value::from)),
+        ("pipeline_name", field("name")),
+        ("pipeline_intent", intent),
+        ("user_id", created.map_or(Value::Null, |created| created.owner.as_str().into())),
+        ("status", state.status.row().steps.into()),
+        ("node_count", (field("nodes").as_list().map_or(0, <[Value]>::len) as i64).into()),
+        ("node_results", Value::list(nodes)),
+        ("shared_context", ended.presented.result.get("results").cloned().unwrap_or_default()),
+        ("errors", Value::list(errors)),
+        ("usage", summary::usage(&state.usage)),
+        ("started_at", time(state.created_at).into()),
+        ("finished_at", state.finished_at.map_or(Value::Null, |at| time(at).into())),
+    ];
+    entries.into_iter().map(|(key, value)| (key.into(), value)).collect()
+}
+
+/// The usage of the nodes that called a model, by node id.
+fn used(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
+    let nodes = nodes(plan);
+    let mut used: HashMap<String, Usage> = HashMap::new();
+    for step in state.steps() {
+        let Some(usage) = &step.usage else { continue };
+        if let Some(node) = nodes.iter().find(|node| step.path.is_within(&node.path)) {
+            used.entry(node.id.to_owned()).or_insert_with(Usage::none).add(usage);
+        }
+    }
+    used
+}
+
+async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Value>> {
+    caller.may(Scope::Read)?;
+    let filter =
+        RunFilter { holder: caller.user, format: Some(Format::Pipeline.name().into()), limit, ..RunFilter::default() };
+    let shared = server.clone();
+    let rows = crate::blocking::blocking(move || shared.app.store.runs_of(&filter)).await??;
+    let mut executions = Vec::with_capacity(rows.len());
+    for row in rows {
+        executions.push(execution(&ended(&server, row.id).await?).into());
+    }
+    Ok(Json(Value::list(executions)))
+}
+
+async fn one(server: &Server, caller: &Caller, id: &str) -> Answer<Json<Value>> {
+    caller.may(Scope::Read)?;
+    let ended = ended(server, owned(server, caller, id)?).await?;
+    match ended.plan.format {
+        Format::Pipeline => Ok(Json(execution(&ended).into())),
+        _ => Err(Problem::not_there("run", id)),
+    }
+}
+
+/// Lists runs of pipelines, newest first.
+#[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
+    responses((status = 200, description = "A list of executions")))]
+pub(crate) async fn list(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Params(limit): Params<Limit>,
+) -> Answer<Json<Value>> {
+    all(server, caller, limit.count()).await
+}
+
+/// Returns a run of a pipeline.
+#[utoipa::path(get, path = "/api/executions/{id}", operation_id = "agentflow_execution", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
+    responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
+pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
+    one(&server, &caller, &id).await
+}
+
+/// Same as `/api/executions`.
+#[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(Limit),
+    responses((status = 200, description = "A list of executions")))]
+pub(crate) async fn list_native(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Params(limit): Params<Limit>,
+) -> Answer<Json<Value>> {
+    all(server, caller, limit.count()).await
+}
+
+/// Same as `/api/executions/{id}`.
+#[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", tag = "executions", security(("key" = ["read"])), params(("id" = String, Path)),
+    responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
+pub(crate) async fn get_native(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+) -> Answer<Json<Value>> {
+    one(&server, &caller, &id).await
+}

@@ -1,0 +1,79 @@
+//! `/api/notifications`: notifications from runs to their users.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use flowloom_app::keys::Scope;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::NotificationRow;
+use serde_json::{Value, json};
+
+use super::{Limit, time};
+use crate::caller::Caller;
+use crate::params::{At, Params};
+use crate::problem::{Answer, Document};
+use crate::state::Server;
+
+async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Vec<Value>>> {
+    caller.may(Scope::Read)?;
+    let found = move || server.app.store.notifications(caller.user.as_deref(), limit);
+    let rows = crate::blocking::blocking(found).await??;
+    let shown = |row: NotificationRow| {
+        let metadata: Value = serde_json::from_str(&row.metadata).unwrap_or_default();
+        json!({
+            "id": row.id, "user_id": row.holder, "title": row.title, "body": row.body, "read": row.is_read,
+            "metadata": metadata, "created_at": time(row.at),
+        })
+    };
+    Ok(Json(rows.into_iter().map(shown).collect()))
+}
+
+async fn mark(server: &Server, caller: &Caller, id: i64) -> Answer<Json<Value>> {
+    caller.may(Scope::Write)?;
+    server.app.store.read_notification(caller.user.as_deref(), id, SystemClock.now_ms()).await?;
+    Ok(Json(json!({"status": "read", "id": id})))
+}
+
+/// Lists notifications, newest first.
+#[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
+    responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
+pub(crate) async fn list(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Params(limit): Params<Limit>,
+) -> Answer<Json<Vec<Value>>> {
+    all(server, caller, limit.count()).await
+}
+
+/// Marks a notification as read.
+#[utoipa::path(post, path = "/api/notifications/{id}/read", operation_id = "agentflow_read_notification", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = i64, Path)),
+    responses((status = 200, description = "The notification was marked"), (status = 404, body = Document)))]
+pub(crate) async fn read(State(server): State<Arc<Server>>, caller: Caller, At(id): At<i64>) -> Answer<Json<Value>> {
+    mark(&server, &caller, id).await
+}
+
+/// Same as `/api/notifications`.
+#[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", security(("key" = ["read"])), params(Limit),
+    responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
+pub(crate) async fn list_native(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Params(limit): Params<Limit>,
+) -> Answer<Json<Vec<Value>>> {
+    all(server, caller, limit.count()).await
+}
+
+/// Same as `/api/notifications/{id}/read`.
+#[utoipa::path(post, path = "/api/v1/notifications/{id}/read", operation_id = "read_notification", tag = "notifications", security(("key" = ["write"])), params(("id" = i64, Path)),
+    responses((status = 200, description = "The notification was marked"), (status = 404, body = Document)))]
+pub(crate) async fn read_native(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<i64>,
+) -> Answer<Json<Value>> {
+    mark(&server, &caller, id).await
+}

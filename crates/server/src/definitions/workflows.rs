@@ -1,0 +1,141 @@
+//! `/api/v1/workflows`: the definitions that can be run.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use flowloom_app::definitions::catalog::Definition;
+use flowloom_app::keys::Scope;
+use flowloom_core::plan::{InputKind, Inputs};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::blocking::blocking;
+use crate::caller::Caller;
+use crate::definitions::change::Whose;
+use crate::params::{At, Params};
+use crate::problem::{Answer, Document, Problem};
+use crate::state::Server;
+
+/// A runnable definition.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Workflow {
+    /// Id: the definition's own, or its file path with dots.
+    id: String,
+    name: String,
+    description: String,
+    /// `flow`, `steps`, `pipeline`, `graph`, `markdown` or `agent`.
+    format: &'static str,
+    /// Path of its file in the served folder; null if it is stored.
+    file: Option<String>,
+    /// Origin of a stored definition: `api`, `sync` or `function`.
+    origin: Option<&'static str>,
+    /// Version number of a stored definition, starting at 1.
+    version: Option<u32>,
+    /// Hash of a stored definition's content.
+    hash: Option<String>,
+    /// Whether `check` finds an error, so that it cannot be run.
+    is_refused: bool,
+    /// Declared inputs.
+    inputs: Vec<Input>,
+    /// Diagnostics of `check`.
+    #[schema(value_type = Vec<Object>)]
+    pub(crate) problems: Vec<serde_json::Value>,
+}
+
+/// A declared input.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Input {
+    name: String,
+    description: Option<String>,
+    /// `any`, `text`, `number`, `boolean`, `list`, `file` or `option`.
+    kind: &'static str,
+    /// The allowed values of an `option`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    options: Vec<String>,
+    required: bool,
+}
+
+/// Definitions, sorted by id.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Workflows {
+    items: Vec<Workflow>,
+}
+
+/// Lists the definitions that can be run.
+#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows", security(("key" = ["read"])), params(Whose), responses((status = 200, body = Workflows)))]
+pub(crate) async fn list(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Params(whose): Params<Whose>,
+) -> Answer<Json<Workflows>> {
+    caller.may(Scope::Read)?;
+    let holder = caller.acts_for(whose.user)?;
+    let items = blocking(move || server.catalog.list(&holder)).await??;
+    Ok(Json(Workflows { items: items.iter().map(|definition| shown(definition)).collect() }))
+}
+
+/// Returns a definition.
+#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", operation_id = "get_workflow", security(("key" = ["read"])), params(("id" = String, Path), Whose),
+    responses((status = 200, body = Workflow), (status = 404, body = Document)))]
+pub(crate) async fn get(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
+) -> Answer<Json<Workflow>> {
+    caller.may(Scope::Read)?;
+    let holder = caller.acts_for(whose.user)?;
+    let wanted = id.clone();
+    let found = blocking(move || server.catalog.find(&holder, &wanted)).await??;
+    found.map(|definition| Json(shown(&definition))).ok_or_else(|| Problem::not_there("workflow", &id))
+}
+
+pub(crate) fn shown(definition: &Definition) -> Workflow {
+    let row = definition.row();
+    let plan = definition.prepared.as_ref().map(|prepared| &prepared.plan);
+    Workflow {
+        id: definition.id.clone(),
+        name: plan.map(|plan| plan.name.clone()).unwrap_or_default(),
+        description: plan.map(|plan| plan.description.clone()).unwrap_or_default(),
+        format: definition.format.name(),
+        file: definition.file().map(str::to_owned),
+        origin: row.map(|row| row.origin.name()),
+        version: row.map(|row| row.version),
+        hash: row.map(|row| row.hash.clone()),
+        is_refused: definition.is_refused,
+        inputs: plan.map(|plan| inputs(&plan.inputs)).unwrap_or_default(),
+        problems: definition.problems.clone(),
+    }
+}
+
+fn inputs(inputs: &Inputs) -> Vec<Input> {
+    let Inputs::Named { declared, .. } = inputs else {
+        return vec![Input {
+            name: "input".into(),
+            description: None,
+            kind: "any",
+            options: Vec::new(),
+            required: false,
+        }];
+    };
+    let input = |input: &flowloom_core::plan::Input| {
+        let (kind, options) = match &input.kind {
+            InputKind::Any => ("any", Vec::new()),
+            InputKind::Text => ("text", Vec::new()),
+            InputKind::Number => ("number", Vec::new()),
+            InputKind::Boolean => ("boolean", Vec::new()),
+            InputKind::List => ("list", Vec::new()),
+            InputKind::File => ("file", Vec::new()),
+            InputKind::OneOf(options) => ("option", options.clone()),
+        };
+        Input {
+            name: input.name.clone(),
+            description: input.description.clone(),
+            kind,
+            options,
+            required: input.required,
+        }
+    };
+    declared.iter().map(input).collect()
+}

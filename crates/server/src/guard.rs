@@ -1,0 +1,143 @@
+//! Checks every request before a handler runs: its host, its origin, its scope and its content type. Adds security
+//! headers to every response.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use flowloom_core::code::Code;
+
+use crate::caller::Caller;
+use crate::definitions::upload::Kind as Upload;
+use crate::problem::Problem;
+use crate::state::Server;
+use crate::{cors, openai};
+
+/// Maximum size of a request body, in bytes.
+pub(crate) const BODY: usize = 16 << 20;
+
+/// Middleware of every route. Logs requests at level INFO.
+pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    if !tracing::enabled!(tracing::Level::INFO) {
+        return answer(server, request, next).await;
+    }
+    let (begun, method, path) = (Instant::now(), request.method().clone(), request.uri().path().to_owned());
+    let answer = answer(server, request, next).await;
+    let (status, ms) = (answer.status().as_u16(), begun.elapsed().as_secs_f64() * 1e3);
+    tracing::info!(%method, path, status, ms, "call");
+    answer
+}
+
+async fn answer(server: Arc<Server>, request: Request, next: Next) -> Response {
+    let listed = cors::listed(&server.cors, request.headers());
+    let (mut parts, body) = request.into_parts();
+    let is_openai = parts.uri.path().starts_with(openai::ROUTES);
+    let checked = match check(&server, &parts, listed.is_some()) {
+        Ok(()) => admit(&server, &mut parts).await,
+        refused => refused,
+    };
+    let mut answer = match checked {
+        Err(problem) => problem.into_response(),
+        Ok(()) => match listed.as_ref().and_then(|_| cors::preflight(&parts)) {
+            Some(answer) => answer,
+            None => {
+                let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.clone());
+                let answer = next.run(Request::from_parts(parts, body)).await;
+                server.streams.bind(key, answer)
+            }
+        },
+    };
+    if is_openai {
+        openai::failure::reshape(&mut answer);
+    }
+    let headers = answer.headers_mut();
+    harden(headers);
+    if !server.cors.is_empty() {
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    if let Some(origin) = listed {
+        cors::allow(headers, origin);
+    }
+    answer
+}
+
+/// Authenticates the caller before the body is read. The required scope comes from the operation's OpenAPI description.
+/// Handlers find the caller in the request extensions and check what depends on the body.
+async fn admit(server: &Arc<Server>, request: &mut Parts) -> Result<(), Problem> {
+    let path = request.extensions.get::<MatchedPath>().and_then(|path| server.scopes.get(path.as_str()));
+    let scope = path.and_then(|scopes| scopes.iter().find(|(method, _)| *method == request.method));
+    if let Some((_, scope)) = scope {
+        let caller = Caller::from_request_parts(request, server).await?;
+        caller.may(*scope)?;
+        request.extensions.insert(caller);
+    }
+    Ok(())
+}
+
+/// Adds security headers: no content sniffing, no caching, no embedding in other pages.
+fn harden(answer: &mut HeaderMap) {
+    let all = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    ];
+    for (name, value) in all {
+        answer.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+fn check(server: &Server, request: &Parts, is_listed: bool) -> Result<(), Problem> {
+    let headers = &request.headers;
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    // An authority in the request line takes precedence over the Host header.
+    let host = request.uri.authority().map(|host| host.as_str()).or_else(|| text(header::HOST)).unwrap_or_default();
+    if !server.answers_to(host) {
+        let message = format!("unknown host {host:?}; accept it with --host");
+        return Err(Problem::new(Code::OriginRefused, message));
+    }
+    // The own origin includes the port: another port of this machine is another site.
+    let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host));
+    if headers.contains_key(header::ORIGIN) && !is_listed && !text(header::ORIGIN).is_some_and(is_own) {
+        let message = format!(
+            "requests from pages of {} are not allowed; see [server] cors",
+            text(header::ORIGIN).unwrap_or("that site")
+        );
+        return Err(Problem::new(Code::OriginRefused, message));
+    }
+    is_taken(request)
+}
+
+/// Rejects requests that a page of another site made a browser send. A cross-site GET is only recognisable by this
+/// header, which matters where a GET changes something.
+pub(crate) fn from_here(headers: &HeaderMap) -> Result<(), Problem> {
+    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    match site.is_none_or(|site| matches!(site, "same-origin" | "none")) {
+        true => Ok(()),
+        false => Err(Problem::new(Code::OriginRefused, "requests from pages of other sites are not allowed")),
+    }
+}
+
+/// Checks content type and length. Forms of another site can be sent without preflight, but never with the type JSON.
+fn is_taken(request: &Parts) -> Result<(), Problem> {
+    let Parts { method, uri, headers, .. } = request;
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let changes = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+    // A chunked body has no declared length.
+    let has_body = length.map_or_else(|| headers.contains_key(header::TRANSFER_ENCODING), |length| length > 0);
+    let kind = text(header::CONTENT_TYPE).unwrap_or_default();
+    let is_taken = Upload::of(kind).is_some_and(|kind| kind.is_taken(method, uri));
+    if changes && !is_taken && (has_body || headers.contains_key(header::CONTENT_TYPE)) {
+        let message = format!("the body must be application/json, not {kind:?}");
+        return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    if length.is_some_and(|length| length > BODY as u64) {
+        let message = format!("the body exceeds {BODY} bytes");
+        return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+    Ok(())
+}

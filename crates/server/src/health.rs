@@ -1,0 +1,88 @@
+//! Health checks, metrics and error pages.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_app::keys::Scope;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+
+use crate::caller::Caller;
+use crate::params::At;
+use crate::problem::{Answer, Problem};
+use crate::state::Server;
+
+/// Returns 200 while the process is running.
+#[utoipa::path(get, path = "/health/live", tag = "health", operation_id = "is_live",
+    responses((status = 200, description = "The process is running", body = String, content_type = "text/plain")))]
+pub(crate) async fn live() -> &'static str {
+    "ok"
+}
+
+/// Returns the health in AgentFlow's form; `embeddings` is `failing` while block search uses full text only.
+#[utoipa::path(get, path = "/health", tag = "health", operation_id = "health",
+    responses((status = 200, description = "`{status: \"ok\", embeddings: \"ok\" | \"failing\"}`")))]
+pub(crate) async fn health(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
+    let embeddings = if server.app.blocks.embedding_failure().is_some() { "failing" } else { "ok" };
+    Json(serde_json::json!({"status": "ok", "embeddings": embeddings}))
+}
+
+/// Returns 200 if the database is available.
+#[utoipa::path(get, path = "/health/ready", tag = "health", operation_id = "is_ready",
+    responses((status = 200, description = "The server is ready", body = String, content_type = "text/plain"),
+        (status = 500, description = "The database is not available")))]
+pub(crate) async fn ready(State(server): State<Arc<Server>>) -> Answer<&'static str> {
+    crate::blocking::blocking(move || server.app.store.runs(1)).await??;
+    Ok("ok")
+}
+
+/// Returns metrics in the text format of Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics", security(("key" = ["read"])),
+    responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
+pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Response> {
+    caller.may(Scope::Read)?;
+    // The server itself holds one reference.
+    let without_vectors = u64::from(server.app.blocks.embedding_failure().is_some());
+    let (live, followers) = (server.live.count(), Arc::strong_count(&server.followers) - 1);
+    let (bytes, commits, counts, oldest) = crate::blocking::blocking(move || {
+        let store = &server.app.store;
+        Ok::<_, StepError>((store.bytes()?, store.commits(), store.counts()?, store.oldest_unfinished()?))
+    })
+    .await??;
+    let mut text = String::new();
+    let mut figure = |name: &str, kind: &str, help: &str, rows: &[(String, u64)]| {
+        let _ = writeln!(text, "# HELP flowloom_{name} {help}\n# TYPE flowloom_{name} {kind}");
+        for (labels, value) in rows {
+            let _ = writeln!(text, "flowloom_{name}{labels} {value}");
+        }
+    };
+    let plain = |value: u64| [(String::new(), value)];
+    figure("runs_live", "gauge", "Runs that this process drives.", &plain(live as u64));
+    figure("followers", "gauge", "Clients that follow a run.", &plain(followers as u64));
+    figure("embeddings_failing", "gauge", "1 while block search uses full text only.", &plain(without_vectors));
+    figure("journal_bytes", "gauge", "Bytes of the database.", &plain(bytes));
+    figure("commits_total", "counter", "Commits since the start.", &plain(commits));
+    let age = oldest.map_or(0, |created| SystemClock.now_ms().saturating_sub(created) / 1000);
+    let help = "Age of the oldest unfinished run in seconds; 0 if there is none.";
+    figure("oldest_unfinished_seconds", "gauge", help, &plain(age));
+    let rows: Vec<_> = counts.iter().map(|(status, count)| (format!("{{status=\"{status}\"}}"), *count)).collect();
+    figure("runs", "gauge", "Runs in the database by status.", &rows);
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+/// Returns the documentation of an error code.
+#[utoipa::path(get, path = "/errors/{code}", tag = "health", operation_id = "explain_code",
+    params(("code" = String, Path)),
+    responses((status = 200, description = "Markdown page", body = String, content_type = "text/markdown"),
+        (status = 404, description = "Unknown error code")))]
+pub(crate) async fn explain(At(code): At<String>) -> Answer<Response> {
+    let page = Code::parse(&code).and_then(flowloom_app::error_pages::page);
+    let page = page.ok_or_else(|| Problem::not_there("code", &code))?;
+    Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], page).into_response())
+}

@@ -1,0 +1,188 @@
+//! Webhooks: `POST /hooks/{id}` starts a run, `/api/v1/hooks` manages the hooks.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use flowloom_app::keys::{Scope, hash};
+use flowloom_app::wiring::secret;
+use flowloom_core::code::Code;
+use flowloom_core::json::parse_value;
+use flowloom_core::value::Map;
+use flowloom_store::HookRow;
+use hmac::{Hmac, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use utoipa::ToSchema;
+
+use crate::body::{Body, text};
+use crate::caller::Caller;
+use crate::definitions::change::{Whose, holder};
+use crate::params::{At, Params};
+use crate::problem::{Answer, Document, Problem};
+use crate::runs::start::{Call, Starting};
+use crate::state::Server;
+
+/// Header with the secret.
+const SECRET: HeaderName = HeaderName::from_static("x-hook-secret");
+
+/// Header with `sha256=` and the HMAC-SHA256 of the body under the secret, in hex.
+const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
+
+/// Headers that identify a delivery: a repeated delivery does not start another run.
+const DELIVERY: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
+
+/// The settings of a webhook.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewHook {
+    /// Id of the workflow to run.
+    workflow: String,
+    /// Name of a secret (`FLOWLOOM_SECRET_<NAME>` on the server) with which callers sign the body. Without it, a secret
+    /// is generated that callers send.
+    #[serde(default)]
+    secret_name: Option<String>,
+}
+
+/// A webhook.
+#[derive(Serialize, ToSchema)]
+pub struct Hook {
+    id: String,
+    user: String,
+    workflow: String,
+    /// URL path of the webhook on this server.
+    path: String,
+    /// Name of the secret with which callers sign the body; null if callers send a generated secret.
+    secret_name: Option<String>,
+    /// The generated secret, to be sent in `X-Hook-Secret`. It is returned only once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+}
+
+impl Hook {
+    /// The hook of a row; `secret` if it was made just now.
+    pub fn of(row: HookRow, secret: Option<String>) -> Hook {
+        let path = format!("/hooks/{}", row.id);
+        Hook { id: row.id, user: row.holder, workflow: row.workflow, path, secret_name: row.secret_name, secret }
+    }
+}
+
+/// Webhooks, sorted by id.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Hooks {
+    items: Vec<Hook>,
+}
+
+/// Lists webhooks.
+#[utoipa::path(get, path = "/api/v1/hooks", operation_id = "list_hooks", tag = "hooks", security(("key" = ["read"])), responses((status = 200, body = Hooks)))]
+pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Hooks>> {
+    caller.may(Scope::Read)?;
+    let rows = crate::blocking::blocking(move || server.app.store.hooks(caller.user.as_deref())).await??;
+    Ok(Json(Hooks { items: rows.into_iter().map(|row| Hook::of(row, None)).collect() }))
+}
+
+/// Creates or replaces the webhook with this id and generates a new secret.
+#[utoipa::path(put, path = "/api/v1/hooks/{id}", operation_id = "put_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewHook,
+    responses((status = 200, body = Hook), (status = 404, description = "The workflow does not exist", body = Document)))]
+pub(crate) async fn put(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
+    Body(new, _): Body<NewHook>,
+) -> Answer<Json<Hook>> {
+    let user = holder(&caller, whose.user, &id)?;
+    Call { server: &server, owner: user.clone(), headers: &HeaderMap::new() }.definition(&new.workflow).await?;
+    let (row, secret) = flowloom_app::hooks::row(user, id, new.workflow, new.secret_name);
+    server.app.store.put_hook(row.clone()).await?;
+    Ok(Json(Hook::of(row, secret)))
+}
+
+/// Deletes a webhook.
+#[utoipa::path(delete, path = "/api/v1/hooks/{id}", operation_id = "delete_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose),
+    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
+pub(crate) async fn remove(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
+) -> Answer<StatusCode> {
+    caller.may(Scope::Write)?;
+    server.app.store.delete_hook(&caller.acts_for(whose.user)?, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The run that a request started.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Taken {
+    run_id: String,
+}
+
+/// Starts a run with the request body as its input. Requires the hook's secret instead of an API key: either in
+/// `X-Hook-Secret`, or as the signature of the body in `X-Hub-Signature-256`.
+#[utoipa::path(post, path = "/hooks/{id}", operation_id = "call_hook", tag = "hooks", params(("id" = String, Path),
+    ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run; `Webhook-Id` and `X-GitHub-Delivery` work, too")),
+    request_body = Object,
+    responses((status = 202, description = "The run was started", body = Taken), (status = 400, body = Document), (status = 401, description = "The secret is missing or wrong, or the webhook does not exist", body = Document),
+        (status = 409, body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
+pub(crate) async fn call(
+    State(server): State<Arc<Server>>,
+    At(id): At<String>,
+    headers: HeaderMap,
+    request: axum::extract::Request,
+) -> Answer<(StatusCode, Json<Taken>)> {
+    let body = text(&server, request).await?;
+    let shared = server.clone();
+    let found = crate::blocking::blocking(move || shared.app.store.hook(&id)).await??;
+    let refused = || Problem::new(Code::KeyUnknown, "the webhook does not exist, or its secret is missing or wrong");
+    let hook = found.filter(|hook| is_known(hook, &headers, &body)).ok_or_else(refused)?;
+    server.live.admit()?;
+    let inputs = match body.trim() {
+        "" => Map::new().into(),
+        _ => parse_value(&body)
+            .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
+    };
+    let headers = with_key(&headers);
+    let call = Call { server: &server, owner: hook.holder.clone(), headers: &headers };
+    let request = format!("{}\n{body}", hook.id);
+    let run = call.once(&request, async |id| {
+        let definition = call.definition(&hook.workflow).await?;
+        call.begin(&definition, Starting::with(inputs), id).await
+    });
+    let run = run.await?.id;
+    // Respond only after the start of the run is stored.
+    server.live.begun(run).await;
+    Ok((StatusCode::ACCEPTED, Json(Taken { run_id: run.to_string() })))
+}
+
+/// Whether a request is authenticated by the hook's secret. Compares hashes, or signatures in constant time, so that
+/// timing reveals nothing.
+fn is_known(hook: &HookRow, headers: &HeaderMap, body: &str) -> bool {
+    let sent = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(kept) = &hook.secret_hash {
+        let bearer = || sent(&header::AUTHORIZATION)?.strip_prefix("Bearer ");
+        return sent(&SECRET).or_else(bearer).is_some_and(|sent| hash(sent) == *kept);
+    }
+    let Some(secret) = hook.secret_name.as_deref().and_then(secret) else { return false };
+    let Some(signed) = sent(&SIGNATURE).and_then(|text| text.strip_prefix("sha256=")).and_then(bytes) else {
+        return false;
+    };
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return false };
+    mac.update(body.as_bytes());
+    mac.verify_slice(&signed).is_ok()
+}
+
+/// Decodes hex digits.
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let pairs = hex.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    pairs.collect::<Option<Vec<u8>>>().filter(|_| hex.len().is_multiple_of(2))
+}
+
+/// Maps the identifier of a delivery to the idempotency key of its run.
+fn with_key(headers: &HeaderMap) -> HeaderMap {
+    let key = DELIVERY.iter().find_map(|name| headers.get(*name)).cloned();
+    key.map(|key| (HeaderName::from_static(DELIVERY[0]), key)).into_iter().collect()
+}

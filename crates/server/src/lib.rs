@@ -1,0 +1,35 @@
+//! The HTTP and MCP server: thin handlers over `flowloom-app`, which does not know that it is served.
+#![warn(missing_docs)]
+
+mod agents;
+mod blocking;
+mod body;
+mod caller;
+mod compat;
+mod cors;
+mod definitions;
+mod describe;
+mod docs;
+mod guard;
+mod health;
+mod hooks;
+mod listen;
+mod mcp;
+mod models;
+mod openai;
+mod params;
+mod problem;
+mod rate;
+mod revoked;
+mod routes;
+mod runs;
+mod schedules;
+mod serve;
+mod state;
+mod sweep;
+mod takeup;
+mod threads;
+pub use hooks::Hook;
+pub use mcp::stdio::serve as serve_stdio;
+pub use schedules::Schedule;
+pub use serve::{Options, Serving, serve};

@@ -1,0 +1,164 @@
+//! Accepts connections: limits their number, and how long a client may take to send a request and to receive the
+//! response.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Request};
+use flowloom_app::config::server::Settings;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Sleep, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service as _;
+
+/// Maximum size of a request head, and of buffered output per connection, in bytes.
+const HEAD: usize = 64 << 10;
+
+/// Number of file descriptors reserved for the database, sandboxes and outgoing requests.
+const FILES: u64 = 512;
+
+/// Delay before accepting again after a failure, for example when no file descriptors are left.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Serves connections until the server is stopped, then until pending responses are sent.
+pub(crate) async fn listen(listener: TcpListener, router: Router, settings: &Settings, told: CancellationToken) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(settings.head_timeout()).max_header_size(HEAD).max_buf_size(HEAD);
+    let patience = settings.send_timeout();
+    let seats = Arc::new(Semaphore::new(seats(settings.connections)));
+    let connections = TaskTracker::new();
+    while let Some((stream, peer, seat)) = next(&listener, &seats, &told).await {
+        let (http, router, told) = (http.clone(), router.clone(), told.clone());
+        connections.spawn(async move {
+            serve(&http, Patient { stream, patience, stuck: None }, peer, router, told).await;
+            drop(seat);
+        });
+    }
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+}
+
+/// Accepts the next connection once a slot is free; `None` when the server stops.
+async fn next(
+    listener: &TcpListener,
+    seats: &Arc<Semaphore>,
+    told: &CancellationToken,
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let accepted = async {
+        // Connections without a slot wait in the kernel's queue. The semaphore is never closed.
+        let seat = seats.clone().acquire_owned().await.ok()?;
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => return Some((stream, peer, seat)),
+                Err(_) => sleep(AGAIN).await,
+            }
+        }
+    };
+    tokio::select! {
+        () = told.cancelled() => None,
+        accepted = accepted => accepted,
+    }
+}
+
+async fn serve(http: &http1::Builder, stream: Patient, peer: SocketAddr, router: Router, told: CancellationToken) {
+    // Events are small and should be sent immediately; without TCP_NODELAY they are sent a little later.
+    let _ = stream.stream.set_nodelay(true);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(peer));
+        router.clone().call(request)
+    });
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    // A broken connection concerns only its client.
+    tokio::select! {
+        _ = &mut connection => {}
+        () = told.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+/// The number of connections: as configured, limited by the available file descriptors. Raises the soft limit to the
+/// hard limit.
+fn seats(wished: usize) -> usize {
+    let mut files = getrlimit(Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: files.maximum, maximum: files.maximum };
+    if setrlimit(Resource::Nofile, raised).is_ok() {
+        files = raised;
+    }
+    let possible = files.current.map_or(u64::MAX, |files| files.saturating_sub(FILES).max(FILES / 2));
+    wished.min(usize::try_from(possible).unwrap_or(usize::MAX)).clamp(1, Semaphore::MAX_PERMITS)
+}
+
+/// A connection that breaks if its client accepts no data for too long. Buffered data is bounded: 64 KiB and one
+/// event here, plus the queue of each subscription.
+struct Patient {
+    stream: TcpStream,
+    patience: Duration,
+    /// Timer that runs while the client does not accept data.
+    stuck: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patient {
+    fn sent(&mut self, context: &mut Context<'_>, sent: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if sent.is_ready() {
+            self.stuck = None;
+            return sent;
+        }
+        let patience = self.patience;
+        ready!(self.stuck.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let sent = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.sent(context, sent)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let sent = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.sent(context, sent)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}

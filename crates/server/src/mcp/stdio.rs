@@ -1,0 +1,71 @@
+//! `flowloom mcp`: MCP on standard input and output, for the client that started this process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flowloom_app::engines::App;
+use flowloom_app::runs::supervisor::Live;
+use flowloom_app::telemetry::Telemetry;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use rmcp::service::{QuitReason, ServerInitializeError};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Alone, Handler};
+use crate::caller::Caller;
+use crate::state::{GRACE, Server};
+
+/// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
+pub async fn serve(app: App, folder: PathBuf, user: &str) -> Result<(), StepError> {
+    let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
+    let server = Arc::new(Server::private(Arc::new(app), folder, Live::new(usize::MAX, telemetry)));
+    let alone = Alone { caller: Caller::own(user), thread: uuid::Uuid::new_v4().to_string() };
+    let handler = Handler { server: server.clone(), alone: Some(alone) };
+    let served = converse(handler).await;
+    let ids = server.live.ids();
+    let all = async {
+        for id in ids {
+            server.live.wait(id).await;
+        }
+    };
+    // Unfinished runs are left to the next server.
+    let _ = tokio::time::timeout(GRACE, all).await;
+    server.live.close();
+    // If this fails, other workers notice by the expired lease.
+    let _ = server.app.store.leave().await;
+    served
+}
+
+async fn converse(handler: Handler) -> Result<(), StepError> {
+    let failed =
+        |why: String| StepError::new(Code::RequestInvalid, format!("the MCP client violates the protocol: {why}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| failed(error.to_string()))?;
+    let mut stop = std::pin::pin!(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    });
+    let begun = tokio::select! {
+        begun = rmcp::serve_server(handler, (tokio::io::stdin(), tokio::io::stdout())) => begun,
+        () = &mut stop => return Ok(()),
+    };
+    let running = match begun {
+        Ok(running) => running,
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let told = running.cancellation_token();
+    let mut waiting = std::pin::pin!(running.waiting());
+    let ended = tokio::select! {
+        ended = &mut waiting => ended,
+        () = &mut stop => {
+            told.cancel();
+            waiting.await
+        }
+    };
+    match ended {
+        Ok(QuitReason::JoinError(error)) | Err(error) => Err(failed(error.to_string())),
+        Ok(_) => Ok(()),
+    }
+}

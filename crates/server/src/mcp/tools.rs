@@ -1,0 +1,112 @@
+//! Lists workflows as MCP tools: pages and annotations.
+
+use flowloom_app::tools::offer::Offer;
+use flowloom_core::plan::{BlockCode, Composite, Format, Kind, Leaf, MemoryOperation, Plan, Step};
+use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
+
+/// Maximum number of tools per page.
+const PAGE: usize = 1000;
+
+/// A page of the list, starting at `cursor`; `None` if the cursor is invalid.
+pub(crate) fn page(offers: &[Offer], cursor: Option<&str>) -> Option<ListToolsResult> {
+    let begin =
+        cursor.map_or(Some(0), |cursor| cursor.parse().ok().filter(|begin| (1..offers.len()).contains(begin)))?;
+    let end = offers.len().min(begin + PAGE);
+    let mut page = ListToolsResult::with_all_items(offers[begin..end].iter().map(tool).collect());
+    page.next_cursor = (end < offers.len()).then(|| end.to_string());
+    Some(page)
+}
+
+fn tool(offer: &Offer) -> Tool {
+    let declaration = &offer.declaration;
+    let schema = serde_json::to_value(&declaration.parameters).ok();
+    let schema = schema.and_then(|schema| schema.as_object().cloned()).unwrap_or_default();
+    Tool::new(declaration.name.clone(), declaration.description.clone(), schema)
+        .with_title(offer.plan.name.clone())
+        .with_annotations(annotations(&offer.plan))
+}
+
+/// Derives annotations from a definition. Effects of functions, code blocks and servers are unknown and therefore count
+/// as destructive.
+fn annotations(plan: &Plan) -> ToolAnnotations {
+    // Conversations are stored, and the tools of an agent are known only at call time.
+    let (mut only_reads, mut stays_here) = (plan.thread.is_none(), plan.format != Format::Agent);
+    plan.root.visit(&mut |step| {
+        only_reads &= reads(step);
+        stays_here &= stays(step);
+    });
+    ToolAnnotations::new().read_only(only_reads).destructive(!only_reads).open_world(!stays_here)
+}
+
+/// Whether a step changes nothing outside its run.
+fn reads(step: &Step) -> bool {
+    match &step.kind {
+        Kind::Leaf(Leaf::Http(http)) => {
+            let method = http.method.as_literal().map(|method| method.trim().to_ascii_uppercase());
+            method.is_some_and(|method| matches!(method.as_str(), "" | "GET" | "HEAD"))
+        }
+        Kind::Leaf(Leaf::Call(_)) | Kind::Composite(Composite::Tools(_)) => false,
+        Kind::Composite(Composite::Agent(agent)) => agent.tools.is_empty(),
+        Kind::Leaf(Leaf::Block(block)) => matches!(block.code, BlockCode::Prompt(_)),
+        Kind::Leaf(Leaf::Memory(memory)) => memory.operation != MemoryOperation::Set,
+        _ => true,
+    }
+}
+
+/// Whether a step accesses only models, people and the store.
+fn stays(step: &Step) -> bool {
+    !matches!(step.kind, Kind::Leaf(Leaf::Http(_) | Leaf::Scrape(_)))
+        && (reads(step) || matches!(step.kind, Kind::Leaf(Leaf::Memory(_))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use flowloom_formats::{Sources, compile};
+
+    use super::*;
+
+    /// Compiles `text` as `file` and returns the tool of the workflow `id`.
+    fn offered(id: &str, file: &str, text: &str) -> Offer {
+        let files = BTreeMap::from([(file.to_owned(), text.as_bytes().to_vec())]);
+        let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
+        let compiled = compile(file, &sources, None);
+        Offer::of(id, Arc::new(compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics))))
+    }
+
+    #[test]
+    fn a_long_list_has_pages() {
+        let one = offered("one", "list.json", include_str!("../../../../examples/steps/refine.json"));
+        let all = vec![one; PAGE + 1];
+        let first = page(&all, None).expect("a page");
+        assert_eq!((first.tools.len(), first.next_cursor.as_deref()), (PAGE, Some("1000")));
+        let last = page(&all, first.next_cursor.as_deref()).expect("a page");
+        assert_eq!((last.tools.len(), last.next_cursor), (1, None));
+        assert!(["1001", "-1", "x", "0"].iter().all(|cursor| page(&all, Some(cursor)).is_none()));
+        assert_eq!(page(&[], None).expect("a page").tools.len(), 0);
+    }
+
+    /// Read only, destructive, and open world.
+    fn said(file: &str, text: &str) -> [Option<bool>; 3] {
+        let said = annotations(&offered("one", file, text).plan);
+        [said.read_only_hint, said.destructive_hint, said.open_world_hint]
+    }
+
+    #[test]
+    fn what_a_workflow_may_do_is_told() {
+        let asks = said("list.json", include_str!("../../../../examples/steps/refine.json"));
+        assert_eq!(asks, [Some(true), Some(false), Some(false)]);
+        let call = |method: &str| {
+            let flow = format!(
+                r#"{{"name": "n", "steps": [{{"type": "apiCall", "config": {{"url": "http://a.example/", "method": "{method}", "headers": []}}}}]}}"#
+            );
+            said("flow.json", &flow)
+        };
+        assert_eq!(call("GET"), [Some(true), Some(false), Some(true)]);
+        assert_eq!(call("DELETE"), [Some(false), Some(true), Some(true)]);
+        let sets = r#"{"name": "n", "steps": [{"name": "s", "functionId": "memory::set", "mode": "sequential", "promptTemplate": "{{input}}"}]}"#;
+        assert_eq!(said("list.json", sets)[0], Some(false));
+    }
+}

@@ -1,0 +1,244 @@
+//! `/v1/responses`: OpenAI's newer interface.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
+use flowloom_app::keys::Scope;
+use flowloom_core::code::Code;
+use flowloom_core::id::RunId;
+use flowloom_core::status::Status;
+use flowloom_core::value::Map;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::messages::{Call, Content, Conversation, Function, Message};
+use super::reply::{Reply, reply};
+use super::run::{Asking, Wanted};
+use super::speaker::recorded;
+use super::{created, named, response_events};
+use crate::body::Body;
+use crate::caller::Caller;
+use crate::params::At;
+use crate::problem::{Answer, Problem};
+use crate::runs::answer::owned;
+use crate::state::Server;
+
+/// Prefix of response ids; the run's id follows.
+const PREFIX: &str = "resp_";
+
+/// A request to a workflow. Other parameters of OpenAI's API are accepted and ignored.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ResponseRequest)]
+pub(crate) struct NewResponse {
+    /// Id of the workflow.
+    model: String,
+    /// A text, or messages and tool results.
+    input: Input,
+    /// A system message before all other messages.
+    #[serde(default)]
+    instructions: Option<String>,
+    /// Whether the response is streamed as server-sent events.
+    #[serde(default)]
+    stream: Option<bool>,
+    /// The response that this one continues.
+    #[serde(default)]
+    previous_response_id: Option<String>,
+    /// The conversation to which the turn belongs.
+    #[serde(default)]
+    conversation: Option<Named>,
+    /// Inputs of the workflow by name; `thread` names the conversation.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map>,
+}
+
+/// The input of a response.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = ResponseInput)]
+pub(crate) enum Input {
+    Text(String),
+    Items(Vec<Item>),
+}
+
+/// A message, a tool call, or a tool result. Items of other types are ignored.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ResponseItem)]
+pub(crate) struct Item {
+    /// `message` (default), `function_call` or `function_call_output`.
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    role: Option<String>,
+    #[serde(default)]
+    content: Option<Content>,
+    #[serde(default)]
+    call_id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    arguments: Option<String>,
+    #[serde(default)]
+    output: Option<Content>,
+}
+
+/// A conversation: its id, or `{id}`.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = ResponseConversation)]
+pub(crate) enum Named {
+    Id(String),
+    Object { id: String },
+}
+
+impl NewResponse {
+    fn wanted(self) -> Answer<Wanted> {
+        let mut said: Vec<Message> =
+            self.instructions.map(|text| message("system", Content::Text(text))).into_iter().collect();
+        match self.input {
+            Input::Text(text) => said.push(message("user", Content::Text(text))),
+            Input::Items(items) => said.extend(items.into_iter().filter_map(item)),
+        }
+        let previous = self.previous_response_id.as_deref().map(run_of).transpose()?;
+        let thread = self.conversation.map(|named| match named {
+            Named::Id(id) | Named::Object { id } => id,
+        });
+        let metadata = self.metadata.unwrap_or_default();
+        Ok(Wanted { model: self.model, conversation: Conversation(said), metadata, thread, previous })
+    }
+}
+
+fn message(role: &str, content: Content) -> Message {
+    Message { role: role.to_owned(), content: Some(content), tool_calls: None, tool_call_id: None }
+}
+
+/// Converts an item to a message; `None` if it is ignored.
+fn item(item: Item) -> Option<Message> {
+    match item.kind.as_deref() {
+        None | Some("message") => {
+            Some(Message { role: item.role?, content: item.content, tool_calls: None, tool_call_id: None })
+        }
+        Some("function_call") => {
+            let function = Function { name: item.name?, arguments: item.arguments.unwrap_or_default() };
+            let calls = vec![Call { id: item.call_id?, function }];
+            Some(Message { role: "assistant".to_owned(), content: None, tool_calls: Some(calls), tool_call_id: None })
+        }
+        Some("function_call_output") => Some(Message { tool_call_id: item.call_id, ..message("tool", item.output?) }),
+        Some(_) => None,
+    }
+}
+
+/// Parses the run id in the id of a response.
+fn run_of(id: &str) -> Answer<RunId> {
+    id.strip_prefix(PREFIX).and_then(RunId::parse).ok_or_else(|| Problem::not_there("response", id))
+}
+
+/// Runs a workflow with the user's last message and returns its output. With `stream`, the response is a stream of
+/// typed events. Closing the connection cancels the run, unless the request has an `Idempotency-Key`.
+#[utoipa::path(post, path = "/v1/responses", tag = "OpenAI", operation_id = "openai_respond", security(("key" = ["run"])), request_body = NewResponse,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run"),
+        ("x-flowloom-thread" = Option<String>, Header, description = "The conversation, for graphs; `metadata.thread` takes precedence")),
+    responses((status = 200, description = "The response", content((Object = "application/json"), (String = "text/event-stream"))),
+        (status = 404, description = "The workflow or the previous response does not exist"), (status = 409, description = "Another turn of the conversation is running, or the Idempotency-Key was used for another request")))]
+pub(crate) async fn create(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(new, text): Body<NewResponse>,
+) -> Answer<Response> {
+    let (is_stream, previous) = (new.stream == Some(true), new.previous_response_id.clone());
+    let wanted = new.wanted()?.with_thread(&headers);
+    let asking = Asking { server: &server, caller: &caller, headers: &headers };
+    let speaker = asking.begin(&wanted, &format!("responses\n{text}")).await?;
+    let run = speaker.run();
+    let shape = Shape { run, model: wanted.model, previous };
+    if is_stream {
+        return Ok((named(run), response_events::stream(speaker, shape)).into_response());
+    }
+    let reply = speaker.whole().await?;
+    Ok((named(run), Json(shape.completed(&reply))).into_response())
+}
+
+/// Returns a stored response.
+#[utoipa::path(get, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "openai_get_response", security(("key" = ["read"])), params(("id" = String, Path)),
+    responses((status = 200, description = "The response", body = Object), (status = 404, description = "The response does not exist, or belongs to another user")))]
+pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
+    caller.may(Scope::Read)?;
+    let absent = |problem: Problem| match problem.code() {
+        Code::NotThere => Problem::not_there("response", &id),
+        _ => problem,
+    };
+    let run = owned(&server, &caller, &run_of(&id)?.to_string()).map_err(absent)?;
+    let ended = recorded(&server, run).await?;
+    let state = &ended.outcome.state;
+    let model = state.created.as_ref().and_then(|created| created.workflow.clone()).unwrap_or_default();
+    let shape = Shape { run, model, previous: None };
+    Ok(Json(match (reply(&ended), state.status) {
+        (Ok(reply), _) => shape.completed(&reply),
+        (Err(_), Status::Queued | Status::Running) => shape.response("in_progress", &[]),
+        (Err(problem), _) => shape.failed(&problem),
+    }))
+}
+
+/// The fields that all forms of a response share.
+pub(crate) struct Shape {
+    pub(crate) run: RunId,
+    pub(crate) model: String,
+    previous: Option<String>,
+}
+
+impl Shape {
+    /// The response with a status and its items.
+    pub(crate) fn response(&self, status: &str, output: &[Value]) -> Value {
+        json!({
+            "id": format!("{PREFIX}{}", self.run), "object": "response", "created_at": created(self.run), "status": status,
+            "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "model": self.model,
+            "output": output, "parallel_tool_calls": true, "previous_response_id": self.previous,
+            "temperature": null, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_p": null,
+            "usage": null,
+        })
+    }
+
+    pub(crate) fn completed(&self, reply: &Reply) -> Value {
+        let text =
+            (reply.calls.is_empty() || !reply.text.is_empty()).then(|| self.message("completed", Some(&reply.text)));
+        let calls = (0..reply.calls.len()).map(|index| self.call("completed", reply, index));
+        let mut response = self.response("completed", &text.into_iter().chain(calls).collect::<Vec<_>>());
+        let (input, output) = (reply.usage.input_tokens, reply.usage.output_tokens);
+        response["usage"] = json!({
+            "input_tokens": input, "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": output, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": input + output,
+        });
+        response
+    }
+
+    pub(crate) fn failed(&self, problem: &Problem) -> Value {
+        let mut response = self.response("failed", &[]);
+        response["error"] = json!({"code": problem.code().to_string(), "message": problem.detail()});
+        response
+    }
+
+    /// The output item of the text.
+    pub(crate) fn message(&self, status: &str, text: Option<&str>) -> Value {
+        let content: Vec<Value> = text.map(part).into_iter().collect();
+        json!({"id": format!("msg_{}", self.run), "type": "message", "role": "assistant", "status": status, "content": content})
+    }
+
+    /// The output item of a tool call.
+    pub(crate) fn call(&self, status: &str, reply: &Reply, index: usize) -> Value {
+        let call = &reply.calls[index];
+        let arguments = if status == "completed" { call.arguments.as_str() } else { "" };
+        json!({"id": format!("fc_{}", call.id), "type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments, "status": status})
+    }
+}
+
+/// A text part of a message.
+pub(crate) fn part(text: &str) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
+}

@@ -1,0 +1,136 @@
+//! Errors of the server: RFC 9457 problem documents with an error code.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use flowloom_app::blocks::Refused;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// An error of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    code: Code,
+    status: StatusCode,
+    detail: String,
+    errors: Vec<serde_json::Value>,
+}
+
+/// The problem document as it is sent.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct Document {
+    /// URL of the error code's page on this server.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Title of the error code.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// The error code, for example `FL1031`.
+    code: String,
+    /// Description of this occurrence.
+    detail: String,
+    /// All diagnostics of a rejected definition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    errors: Vec<serde_json::Value>,
+}
+
+/// The result of a handler.
+pub(crate) type Answer<T> = Result<T, Problem>;
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
+        Problem { code, status: status_of(code), detail: detail.into(), errors: Vec::new() }
+    }
+
+    /// Replaces the status, for codes with several.
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Problem {
+        self.status = status;
+        self
+    }
+
+    /// Adds the diagnostics of a definition.
+    pub(crate) fn with_errors(mut self, errors: Vec<serde_json::Value>) -> Problem {
+        self.errors = errors;
+        self
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The error for objects that do not exist or belong to another user.
+    pub(crate) fn not_there(what: &str, name: &str) -> Problem {
+        Problem::new(Code::NotThere, format!("there is no {what} {name}"))
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Problem {
+        let errors = refused.problems.iter().map(|problem| serde_json::json!({"message": problem})).collect();
+        Problem::from(refused.error).with_errors(errors)
+    }
+}
+
+impl From<StepError> for Problem {
+    fn from(error: StepError) -> Problem {
+        Problem::new(error.code, error.message)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let Problem { code, status, detail, errors } = self.clone();
+        let kind = format!("/errors/{code}");
+        let document =
+            Document { kind, title: code.title(), status: status.as_u16(), code: code.to_string(), detail, errors };
+        let mut response = (status, Json(document)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        // Routes with another error form read it from here.
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// The HTTP status of an error outside of a run.
+fn status_of(code: Code) -> StatusCode {
+    match code {
+        Code::KeyMissing | Code::KeyUnknown => StatusCode::UNAUTHORIZED,
+        Code::ScopeMissing | Code::OriginRefused | Code::CapabilityDenied => StatusCode::FORBIDDEN,
+        Code::NotThere | Code::RunNotFound | Code::WorkflowNotFound => StatusCode::NOT_FOUND,
+        Code::KeyReused
+        | Code::RunOwned
+        | Code::NothingToDo
+        | Code::ReplayDivergence
+        | Code::StillUsed
+        | Code::NotMine => StatusCode::CONFLICT,
+        Code::TooManyRuns | Code::TooManyCalls => StatusCode::TOO_MANY_REQUESTS,
+        Code::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
+        Code::StoreFailed | Code::StoreCorrupt | Code::StoreReadOnly | Code::OwnershipLost | Code::ConfigInvalid => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+        Code::StoreLocked => StatusCode::SERVICE_UNAVAILABLE,
+        Code::RequestInvalid => StatusCode::BAD_REQUEST,
+        // A rejected definition or input.
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}

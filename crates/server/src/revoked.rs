@@ -1,0 +1,68 @@
+//! Ends event streams whose API key was revoked, since a stream may outlive its permission.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header;
+use axum::response::Response;
+use futures_util::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::problem::Answer;
+use crate::state::Server;
+
+/// Interval of checking for keys that were revoked, possibly by another process.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The keys of open streams. Each stream holds the token that ends it.
+#[derive(Default)]
+pub(crate) struct Streams(Mutex<HashMap<Arc<str>, Arc<CancellationToken>>>);
+
+impl Streams {
+    fn by_key(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<CancellationToken>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the response with the key, if it is a stream of events.
+    pub(crate) fn bind(&self, key: Option<Arc<str>>, answer: Response) -> Response {
+        let kind = answer.headers().get(header::CONTENT_TYPE);
+        let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        let Some(key) = key.filter(|_| is_stream) else { return answer };
+        let revoked = self.by_key().entry(key).or_default().clone();
+        let end = async move { revoked.cancelled().await };
+        answer.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(end))))
+    }
+
+    /// Ends the streams of revoked keys, and forgets keys without open streams.
+    fn end(&self, is_revoked: impl Fn(&str) -> bool) {
+        self.by_key().retain(|key, ended| {
+            let over = is_revoked(key);
+            if over {
+                ended.cancel();
+            }
+            !over && Arc::strong_count(ended) > 1
+        });
+    }
+}
+
+/// Checks for revoked keys while streams are open, until the server stops.
+pub(crate) async fn keep_looking(server: Arc<Server>, told: CancellationToken) {
+    while told.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
+        if server.streams.by_key().is_empty() {
+            continue;
+        }
+        if let Err(error) = look(&server).await {
+            tracing::warn!("cannot check for revoked keys: {}", error.detail());
+        }
+    }
+}
+
+async fn look(server: &Arc<Server>) -> Answer<()> {
+    let shared = server.clone();
+    let keys = crate::blocking::blocking(move || shared.app.store.keys()).await??;
+    let good: Vec<&str> = keys.iter().filter(|key| key.revoked_at.is_none()).map(|key| key.id.as_str()).collect();
+    server.streams.end(|key| !good.contains(&key));
+    Ok(())
+}

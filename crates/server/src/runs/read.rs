@@ -1,0 +1,186 @@
+//! Routes that read runs: `GET /api/v1/runs`, one run, its events, and replay.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use flowloom_app::keys::Scope;
+use flowloom_core::code::Code;
+use flowloom_core::id::RunId;
+use flowloom_core::status::Status;
+use flowloom_store::{RunFilter, RunRow};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::caller::Caller;
+use crate::params::{At, Params};
+use crate::problem::{Answer, Problem};
+use crate::runs::answer::{open, owned, summary};
+use crate::runs::events;
+use crate::runs::shown::Shown;
+use crate::state::Server;
+
+/// Maximum number of runs per page.
+const PAGE: u32 = 200;
+/// Default number of runs per page.
+const USUAL_PAGE: u32 = 50;
+
+/// Filter of a list of runs.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Filter {
+    /// Only runs with this status.
+    #[serde(default)]
+    status: Option<String>,
+    /// Only runs of workflows with this name.
+    #[serde(default)]
+    name: Option<String>,
+    /// Only runs of the workflow with this id.
+    #[serde(default)]
+    workflow: Option<String>,
+    /// Only runs of workflows in this format.
+    #[serde(default)]
+    format: Option<String>,
+    /// The value of `next` of the previous page.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// Maximum number of runs (1 to 200; default 50).
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
+/// A page of runs, newest first.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Runs {
+    items: Vec<RunItem>,
+    /// Cursor of the next page; null on the last page.
+    next: Option<String>,
+}
+
+/// A run in a list.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunItem {
+    run_id: String,
+    /// Id of the workflow, if it has one.
+    workflow: Option<String>,
+    name: String,
+    format: String,
+    status: String,
+    /// Milliseconds since the Unix epoch.
+    created_at: u64,
+    finished_at: Option<u64>,
+    /// Whether a live worker drives the run.
+    is_driven: bool,
+}
+
+/// Lists the caller's runs, newest first.
+#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(Filter),
+    security(("key" = ["read"])), responses((status = 200, description = "A page of runs", body = Runs)))]
+pub(crate) async fn list(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    Params(filter): Params<Filter>,
+) -> Answer<Json<Runs>> {
+    caller.may(Scope::Read)?;
+    let limit = filter.limit.unwrap_or(USUAL_PAGE).clamp(1, PAGE);
+    let before = match &filter.cursor {
+        None => None,
+        Some(cursor) => Some(RunId::parse(cursor).ok_or_else(|| Problem::new(Code::RequestInvalid, "invalid cursor"))?),
+    };
+    if let Some(status) = filter.status.as_deref().filter(|status| Status::parse(status).is_none()) {
+        return Err(Problem::new(Code::RequestInvalid, format!("unknown status {status:?}")));
+    }
+    let wanted = RunFilter {
+        holder: caller.user.clone(),
+        status: filter.status,
+        name: filter.name,
+        workflow: filter.workflow,
+        format: filter.format,
+        keep: None,
+        before,
+        limit: limit + 1,
+        offset: 0,
+    };
+    let mut rows = crate::blocking::blocking(move || server.app.store.runs_of(&wanted)).await??;
+    let has_more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
+    let item = |row: RunRow| RunItem {
+        run_id: row.id.to_string(),
+        workflow: row.workflow,
+        name: row.name,
+        format: row.format,
+        status: row.status,
+        created_at: row.created_at,
+        finished_at: row.finished_at,
+        is_driven: row.is_driven,
+    };
+    Ok(Json(Runs { items: rows.into_iter().map(item).collect(), next }))
+}
+
+/// Returns a run: the object that `flowloom run --json` prints, and its steps.
+#[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "get_run", params(("id" = String, Path)),
+    security(("key" = ["read"])), responses((status = 200, description = "The run", body = Shown), (status = 404, description = "The run does not exist, or belongs to another user")))]
+pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Response> {
+    caller.may(Scope::Read)?;
+    let opened = open(&server, &caller, &id).await?;
+    Ok(summary(&server, &opened).await?.1)
+}
+
+/// The result of a replay.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Replayed {
+    /// Number of identical events.
+    events: usize,
+    status: &'static str,
+}
+
+/// Replays a run from its journal without performing effects, and checks for divergence.
+#[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", operation_id = "replay_run", security(("key" = ["read"])), params(("id" = String, Path)),
+    responses((status = 200, description = "The events are identical", body = Replayed), (status = 404, description = "The run does not exist, or belongs to another user"), (status = 409, description = "The replay diverged")))]
+pub(crate) async fn replay(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+) -> Answer<Json<Replayed>> {
+    caller.may(Scope::Read)?;
+    let opened = open(&server, &caller, &id).await?;
+    let outcome = server.app.engine_of(&opened)?.replay(opened.records.clone(), opened.plan.clone()).await?;
+    Ok(Json(Replayed { events: outcome.records.len(), status: outcome.state.status.name() }))
+}
+
+/// Query parameters of following a run.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct From {
+    /// Sequence number of the last event that the client has; `Last-Event-ID` takes precedence.
+    #[serde(default)]
+    from: u64,
+    /// Whether streamed text of models is included.
+    #[serde(default)]
+    deltas: bool,
+}
+
+/// Streams the events of a run as server-sent events until it ends or waits.
+#[utoipa::path(get, path = "/api/v1/runs/{id}/events", tag = "runs", operation_id = "follow_run",
+    params(("id" = String, Path), From, ("Last-Event-ID" = Option<u64>, Header, description = "Sequence number of the last event that the client has")),
+    security(("key" = ["read"])),
+    responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 404, description = "The run does not exist, or belongs to another user")))]
+pub(crate) async fn follow(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(from): Params<From>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    caller.may(Scope::Read)?;
+    let run = owned(&server, &caller, &id)?;
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
+    Ok(events::response(server, run, last.unwrap_or(from.from), from.deltas))
+}

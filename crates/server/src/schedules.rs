@@ -1,0 +1,241 @@
+//! `/api/v1/schedules`: manages schedules; and the scheduler that starts their runs.
+
+// The route macros expand to longer paths than necessary.
+#![allow(unused_qualifications)]
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use flowloom_app::keys::Scope;
+use flowloom_app::schedules::Times;
+use flowloom_app::tools::workflows::id_of;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::id::RunId;
+use flowloom_core::json::parse_value;
+use flowloom_core::value::{Map, Value};
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::ScheduleRow;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
+
+use crate::body::Body;
+use crate::caller::Caller;
+use crate::definitions::change::{Whose, holder};
+use crate::params::{At, Params};
+use crate::problem::{Answer, Document};
+use crate::runs::start::{Call, Starting};
+use crate::state::Server;
+
+/// Interval of polling for due schedules.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Delay in milliseconds up to which a run counts as on time rather than missed.
+const LATE: u64 = 60_000;
+
+/// Time in milliseconds after which a run that another server claimed but did not start is started here.
+const CLAIMED: u64 = 10_000;
+
+/// The settings of a schedule.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewSchedule {
+    /// Id of the workflow to run.
+    workflow: String,
+    /// Cron expression such as `0 6 * * 1-5`; a sixth, leading field means seconds.
+    cron: String,
+    /// IANA time zone of the expression, for example `Europe/Berlin`; UTC if unset.
+    #[serde(default)]
+    timezone: Option<String>,
+    /// Inputs of the runs.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    inputs: Option<Value>,
+    /// Policy for times missed while no server was running: `once` (default; one run replaces all missed ones) or
+    /// `skip`.
+    #[serde(default)]
+    missed: Missed,
+}
+
+/// Policy for missed times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Missed {
+    /// Start one run for all missed times
+    #[default]
+    Once,
+    /// Skip missed times
+    Skip,
+}
+
+/// A schedule.
+#[derive(Serialize, ToSchema)]
+pub struct Schedule {
+    id: String,
+    user: String,
+    workflow: String,
+    cron: String,
+    timezone: String,
+    #[schema(value_type = Object)]
+    inputs: Value,
+    missed: Missed,
+    /// Next due time in milliseconds since the Unix epoch.
+    next_at: u64,
+    /// Last due time in milliseconds since the Unix epoch.
+    last_at: Option<u64>,
+    /// Id of the run started at that time.
+    last_run: Option<String>,
+}
+
+impl Schedule {
+    /// The schedule of a row.
+    pub fn of(row: ScheduleRow) -> Schedule {
+        Schedule {
+            inputs: parse_value(&row.inputs).unwrap_or_default(),
+            missed: if row.catches_up { Missed::Once } else { Missed::Skip },
+            id: row.id,
+            user: row.holder,
+            workflow: row.workflow,
+            cron: row.cron,
+            timezone: row.timezone,
+            next_at: row.next_at,
+            last_at: row.last_at,
+            last_run: row.last_run,
+        }
+    }
+}
+
+/// Schedules, sorted by id.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Schedules {
+    items: Vec<Schedule>,
+}
+
+/// Lists schedules.
+#[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", security(("key" = ["read"])), responses((status = 200, body = Schedules)))]
+pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Schedules>> {
+    caller.may(Scope::Read)?;
+    let rows = crate::blocking::blocking(move || server.app.store.schedules(caller.user.as_deref())).await??;
+    Ok(Json(Schedules { items: rows.into_iter().map(Schedule::of).collect() }))
+}
+
+/// Creates or replaces the schedule with this id.
+#[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewSchedule,
+    responses((status = 200, body = Schedule), (status = 404, description = "The workflow does not exist", body = Document), (status = 422, body = Document)))]
+pub(crate) async fn put(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
+    Body(new, _): Body<NewSchedule>,
+) -> Answer<Json<Schedule>> {
+    let user = holder(&caller, whose.user, &id)?;
+    Call { server: &server, owner: user.clone(), headers: &HeaderMap::new() }.definition(&new.workflow).await?;
+    let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
+    let schedule = flowloom_app::schedules::NewSchedule {
+        user,
+        id,
+        workflow: new.workflow,
+        inputs,
+        cron: new.cron,
+        timezone: new.timezone,
+        catches_up: new.missed == Missed::Once,
+    };
+    let row = schedule.into_row()?;
+    server.app.store.put_schedule(row.clone()).await?;
+    Ok(Json(Schedule::of(row)))
+}
+
+/// Deletes a schedule. Its runs continue.
+#[utoipa::path(delete, path = "/api/v1/schedules/{id}", operation_id = "delete_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose),
+    responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
+pub(crate) async fn remove(
+    State(server): State<Arc<Server>>,
+    caller: Caller,
+    At(id): At<String>,
+    Params(whose): Params<Whose>,
+) -> Answer<StatusCode> {
+    caller.may(Scope::Write)?;
+    server.app.store.delete_schedule(&caller.acts_for(whose.user)?, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The scheduler: starts due schedules until the server stops.
+pub(crate) async fn keep_time(server: Arc<Server>, told: CancellationToken) {
+    loop {
+        // Failures of the database are transient and retried.
+        if let Err(error) = start_due(&server).await
+            && error.code != Code::StoreFailed
+        {
+            tracing::warn!("cannot read the schedules: {error}");
+        }
+        if told.run_until_cancelled(tokio::time::sleep(TICK)).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn start_due(server: &Arc<Server>) -> Result<(), StepError> {
+    let now = SystemClock.now_ms();
+    let store = server.app.store.clone();
+    let Ok(due) = crate::blocking::blocking(move || store.due(now)).await else { return Ok(()) };
+    for row in due? {
+        if server.live.admit().is_err() {
+            return Ok(());
+        }
+        match if row.is_pending { settle(server, &row, now).await } else { claim(server, row.clone(), now).await } {
+            Ok(()) => {}
+            Err(error) if error.code == Code::RunOwned => {}
+            Err(error) if error.code == Code::StoreFailed => return Err(error),
+            Err(error) => tracing::warn!("cannot start the schedule {}: {error}", row.id),
+        }
+    }
+    Ok(())
+}
+
+/// Claims the run of a due schedule and starts it.
+async fn claim(server: &Arc<Server>, mut row: ScheduleRow, now: u64) -> Result<(), StepError> {
+    let times = Times::parse(&row.cron, &row.timezone)?;
+    // Of several missed times, the last one counts.
+    let at = times.last(now).map_or(row.next_at, |last| last.max(row.next_at));
+    let is_missed = now.saturating_sub(at) > LATE;
+    let next_at = times.next(now)?;
+    if is_missed && !row.catches_up {
+        return server.app.store.claim_due(&row, next_at, None).await;
+    }
+    // The run id is derived from the schedule and the time, so that every server would start the same run.
+    let run = id_of(&format!("{}\n{}\n{at}", row.holder, row.id), at);
+    server.app.store.claim_due(&row, next_at, Some((run, at))).await?;
+    row.last_run = Some(run.to_string());
+    begin(server, &row, run).await
+}
+
+/// Starts a run that was claimed by a server that ended before starting it.
+async fn settle(server: &Arc<Server>, row: &ScheduleRow, now: u64) -> Result<(), StepError> {
+    let run = row.last_run.as_deref().and_then(RunId::parse);
+    let Some(run) = run.filter(|run| !matches!(server.app.store.run(*run), Ok(Some(_)))) else {
+        return server.app.store.claim_settled(row).await;
+    };
+    if server.live.control(run).is_some() || now.saturating_sub(row.last_at.unwrap_or(0)) < CLAIMED {
+        return Ok(());
+    }
+    begin(server, row, run).await
+}
+
+async fn begin(server: &Arc<Server>, row: &ScheduleRow, run: RunId) -> Result<(), StepError> {
+    let call = Call { server, owner: row.holder.clone(), headers: &HeaderMap::new() };
+    let inputs = parse_value(&row.inputs).unwrap_or_default();
+    let begun = async {
+        let definition = call.definition(&row.workflow).await?;
+        call.begin(&definition, Starting::with(inputs), Some(run)).await
+    };
+    if let Err(problem) = begun.await {
+        tracing::warn!("the schedule {} cannot start {}: {}", row.id, row.workflow, problem.detail());
+        return server.app.store.claim_settled(row).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! `flowloom serve`: the definitions of a folder as a service.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::{Router, middleware};
+use flowloom_app::definitions::catalog::Definition;
+use flowloom_app::engines::App;
+use flowloom_app::runs::supervisor::Live;
+use flowloom_app::telemetry::Telemetry;
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_store::SHARED;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::problem::Problem;
+use crate::rate::Rates;
+use crate::revoked::{self, Streams};
+use crate::state::{GRACE, Server};
+use crate::takeup::TakeUp;
+use crate::{describe, guard, listen, mcp, routes, schedules, sweep};
+
+/// How long answers may take to be sent when the server stops.
+const LAST: Duration = Duration::from_secs(1);
+
+/// Options of a server.
+pub struct Options {
+    /// Folder of the definitions.
+    pub folder: PathBuf,
+    /// Address to listen on.
+    pub bind: SocketAddr,
+    /// Additional accepted host names.
+    pub hosts: Vec<String>,
+    /// Maximum number of live runs.
+    pub max_runs: usize,
+}
+
+/// A server that listens; it answers once it is run.
+pub struct Serving {
+    address: SocketAddr,
+    listener: TcpListener,
+    server: Arc<Server>,
+    router: Router<Arc<Server>>,
+    signals: [Signal; 2],
+    told: CancellationToken,
+    keepers: TaskTracker,
+    _alone: Option<flowloom_store::Alone>,
+}
+
+impl Serving {
+    /// Address to listen on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether calls without a key are taken.
+    pub fn is_open(&self) -> bool {
+        self.server.is_open
+    }
+
+    /// The definitions that everyone can run. Reads the folder.
+    pub fn definitions(&self) -> Result<Vec<Arc<Definition>>, StepError> {
+        self.server.catalog.list(SHARED)
+    }
+
+    /// Answers calls until the program is told to stop; how many runs go on when it is started again.
+    pub async fn run(self) -> usize {
+        let Serving { listener, server, router, signals, told, keepers, _alone, .. } = self;
+        let settings = server.app.config.server.clone();
+        let (live, store) = (server.live.clone(), server.app.store.clone());
+        let router = complete(router, server);
+        let mut serving = std::pin::pin!(listen::listen(listener, router, &settings, told.clone()));
+        let mut stopping = std::pin::pin!(stop(&live, signals, told));
+        tokio::select! {
+            // All connections are closed; live runs still get their time.
+            () = &mut serving => stopping.await,
+            () = &mut stopping => {
+                // Requests that wait for a run receive their response.
+                let _ = tokio::time::timeout(LAST, &mut serving).await;
+            }
+        }
+        // Background tasks hold the store, which marks this worker as ended when it is dropped.
+        let _ = tokio::time::timeout(LAST, keepers.wait()).await;
+        // If this fails, other workers notice by the expired lease.
+        let _ = store.leave().await;
+        tracing::info!(unfinished = live.count(), "stopped");
+        live.count()
+    }
+}
+
+/// Listens, takes up what was left, and starts what a server does besides answering.
+pub async fn serve(app: App, options: Options) -> Result<Serving, StepError> {
+    let is_local = options.bind.ip().is_loopback();
+    let has_keys = app.store.keys()?.iter().any(|key| key.revoked_at.is_none());
+    if !is_local && !has_keys {
+        let message = format!(
+            "{} is reachable from other machines, but there is no API key; create one with flowloom keys create",
+            options.bind
+        );
+        return Err(StepError::new(Code::BindRefused, message));
+    }
+    let refused = |error| StepError::new(Code::BindRefused, format!("cannot listen on {}: {error}", options.bind));
+    let listener = TcpListener::bind(options.bind).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    let _alone = app.store.serve_alone()?;
+    let (router, openapi) = routes::routes();
+    let app = Arc::new(app);
+    let mut hosts: Vec<String> = options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+    hosts.push(address.ip().to_string());
+    let settings = app.config.server.clone();
+    let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
+    let openapi = describe::complete(serde_json::to_value(openapi).unwrap_or_default());
+    let server = Arc::new(Server {
+        is_open: !has_keys,
+        rates: Rates::new(settings.rate(is_local)),
+        streams: Streams::default(),
+        cors: settings.cors.clone(),
+        hosts,
+        scopes: describe::scopes(&openapi),
+        openapi,
+        ..Server::private(app, options.folder, Live::new(options.max_runs, telemetry))
+    });
+    // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
+    let signals =
+        [signal(SignalKind::interrupt()).map_err(refused)?, signal(SignalKind::terminate()).map_err(refused)?];
+    let told = CancellationToken::new();
+    let keepers = keepers(&server, &told).await?;
+    tracing::info!(%address, "serving");
+    Ok(Serving { address, listener, server, router, signals, told, keepers, _alone })
+}
+
+/// The routes with what stands around all of them.
+fn complete(router: Router<Arc<Server>>, server: Arc<Server>) -> Router {
+    router
+        .route(mcp::http::PATH, mcp::http::route(&server))
+        .fallback(async || Problem::new(Code::NotThere, "there is no such route; for a list: GET /openapi.json"))
+        .method_not_allowed_fallback(async || {
+            let message = "this route does not support the method; for its methods: GET /openapi.json";
+            Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)
+        })
+        .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
+        .with_state(server)
+}
+
+/// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
+async fn keepers(server: &Arc<Server>, told: &CancellationToken) -> Result<TaskTracker, StepError> {
+    let mut take_up = TakeUp::new(server.clone());
+    take_up.look().await?;
+    let keepers = TaskTracker::new();
+    keepers.spawn(take_up.keep_looking(told.clone()));
+    keepers.spawn(sweep::keep_sweeping(server.clone(), told.clone()));
+    keepers.spawn(schedules::keep_time(server.clone(), told.clone()));
+    keepers.spawn(revoked::keep_looking(server.clone(), told.clone()));
+    let (shared, told) = (server.clone(), told.clone());
+    keepers.spawn(async move {
+        told.run_until_cancelled(shared.app.blocks.keep_embedding()).await;
+    });
+    keepers.close();
+    Ok(keepers)
+}
+
+/// Resolves when the program is stopped and live runs have had their time. Unfinished runs are reclaimed at the next
+/// start.
+async fn stop(live: &Live, mut signals: [Signal; 2], told: CancellationToken) {
+    let [interrupt, terminate] = &mut signals;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    live.close();
+    told.cancel();
+    let all = async {
+        for id in live.ids() {
+            live.wait(id).await;
+        }
+    };
+    // Unfinished runs are left to the next start.
+    let _ = tokio::time::timeout(GRACE, all).await;
+}
