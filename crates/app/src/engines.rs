@@ -275,6 +275,6 @@ impl Opened {
 
     /// The state of the run after its last record.
     pub fn state(&self) -> RunState {
-        RunState::of(self.records.iter().map(|record| &**record))
+        self.state.clone()
     }
 }

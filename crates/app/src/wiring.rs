@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use flowloom_core::error::StepError;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings, ProviderStatus};
+use flowloom_models_local::LocalEngine;
 use flowloom_sandbox::{Sandbox, SandboxConfig};
 use flowloom_tools::{EgressPolicy, HttpClient, HttpLimits, Secrets};
 use serde_json::json;
@@ -87,7 +88,7 @@ pub fn models(config: &Config, default: Option<String>, aliases: &[(String, Stri
         proxy: config.proxy.clone(),
         ..ModelSettings::default()
     };
-    Models::new(settings, Arc::new(ProcessEnvironment))
+    Models::new(settings, Arc::new(ProcessEnvironment)).with_local(Arc::new(LocalEngine::new()))
 }
 
 /// The configured providers and the local models as JSON.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use flowloom_core::StepError;
-use flowloom_core::request::{GenerateRequest, Generated};
+use flowloom_core::effect::{GenerateRequest, Generated};
 use flowloom_models::LocalModels;
 use flowloom_models::embed::Embed;
 use flowloom_runtime::effects::{Context, Reply};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flowloom_core::request::{GenerateRequest, Generated};
+use flowloom_core::effect::{GenerateRequest, Generated};
 use flowloom_core::{Code, StepError};
 use flowloom_runtime::effects::{Context, Reply};
 

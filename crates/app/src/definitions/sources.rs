@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_core::request::ToolDeclaration;
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_formats::agent::OfferedFlow;
 use flowloom_formats::{Approval, Sources, ToolServer};
 

@@ -5,7 +5,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::InputKind;
-use flowloom_core::request::AskRequest;
+use flowloom_core::effect::AskRequest;
 use flowloom_core::value::Value;
 
 /// Converts typed text to an input kind: the text of a JSON array becomes a list where a list is expected.

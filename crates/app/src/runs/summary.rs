@@ -5,10 +5,10 @@ use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
-use flowloom_core::request::Usage;
+use flowloom_core::chat::Usage;
 use flowloom_core::state::{RunState, StepState};
 use flowloom_core::value::{Map, Value};
-use flowloom_core::vars::Env;
+use flowloom_core::plan::Env;
 use flowloom_formats::present;
 use serde::Serialize;
 

@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::plan::Format;

@@ -2,7 +2,7 @@
 
 use flowloom_app::config::Config;
 use flowloom_app::wiring;
-use flowloom_models::{check_processor, processor_hint};
+use flowloom_models_local::{check_processor, processor_hint};
 use flowloom_store::Store;
 
 use crate::cli::Global;

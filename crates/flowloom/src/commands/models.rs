@@ -3,7 +3,7 @@
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_models::pull;
+use flowloom_models_local::pull;
 
 use crate::cli::Global;
 use crate::failure::Outcome;
@@ -18,7 +18,7 @@ pub(crate) fn list(global: &Global) -> Outcome {
     let (local, providers) = (models.local_models(), models.providers());
     println!("local models in {}:", models.local_dir().display());
     match local.as_slice() {
-        [] => println!("  none; download local:{} with flowloom models pull", LOCAL_MODEL),
+        [] => println!("  none; download local:{} with flowloom models pull", flowloom_models::LOCAL_MODEL),
         local => local.iter().for_each(|name| println!("  {name}")),
     }
     println!("providers:");
