@@ -1,12 +1,13 @@
-//! Reading text that is nearly JSON: replies of servers and models, and bodies with raw text pasted in.
+//! Reading text that is nearly JSON: answers of models, arguments of tools, replies of servers, and bodies with raw text
+//! pasted in. All of them are read at run time, in every format, so the repair is here and not in a front end.
 //!
-//! Source: docs/formats/flow.md, `safeJsonParse`. In order: strict JSON; a repair, if the text starts like an object or
-//! list; the first bracketed part of the text that can be read.
+//! In order: strict JSON; a repair, if the text starts like an object or list; the first bracketed part of the text that
+//! can be read.
 
 use crate::json::{MAX_DEPTH, parse_value};
 use crate::value::{Map, Number, Value};
 
-/// Reads `text` as leniently as AnythingLLM does; `None` if nothing JSON-like is in it.
+/// Reads `text` leniently; `None` if nothing JSON-like is in it.
 pub fn read_lenient(text: &str) -> Option<Value> {
     if let Ok(value) = parse_value(text) {
         return Some(value);

@@ -333,6 +333,8 @@ pub struct Dag {
     pub nodes: Vec<DagNode>,
     /// Whether the step fails, once everything that can run has run, if a node did.
     pub fails: bool,
+    /// The reason that is recorded for a node whose needs failed; `{}` in it stands for their keys.
+    pub skip_reason: &'static str,
 }
 
 /// A node of a [`Dag`].

@@ -2,20 +2,15 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json;
 use flowloom_core::plan::Block;
-use flowloom_core::render::{self, Style};
+use flowloom_core::render;
 use flowloom_core::value::Value;
 
 use crate::schema::complaints;
 
-/// How inputs become text in a prompt: what is not text is JSON, and what is not an input stays as it is written.
-pub(super) const PROMPT_RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::PythonJson, keeps_type: false };
-
 /// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text
-/// where text is wanted, and missing ones take their default (docs/formats/pipeline.md).
+/// where text is wanted, and missing ones take their default.
 pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
     let Some(schema) = &block.input_schema else { return Ok(given) };
     let mut map = given.as_map().cloned().unwrap_or_default();
