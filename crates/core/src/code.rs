@@ -81,7 +81,7 @@ codes! {
     NoExecutor = 508 "an agent has tools and nothing runs them";
     UnknownNodeType = 509 "unknown node or edge type";
     TableSyntax = 510 "a table cannot be read";
-    MdxSyntax = 601 "the Markdown cannot be read";
+    MarkdownSyntax = 601 "the Markdown cannot be read";
     FrontmatterSyntax = 602 "the frontmatter is not valid YAML";
     InputSpec = 603 "an input is not declared as it should be";
     InlineAction = 604 "an action is inside a line";

@@ -1,4 +1,4 @@
-//! The statuses of a run, and their names in other systems.
+//! The states of a run, and what each means to the command line and over HTTP.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,26 +38,24 @@ pub struct Row {
     pub exit_code: u8,
     /// HTTP status of a request that waits for the run.
     pub http_status: u16,
-    /// The name in AgentOS (docs/formats/steps.md).
-    pub steps: &'static str,
 }
 
-const fn row(status: Status, name: &'static str, exit_code: u8, http_status: u16, steps: &'static str) -> Row {
-    Row { status, name, exit_code, http_status, steps }
+const fn row(status: Status, name: &'static str, exit_code: u8, http_status: u16) -> Row {
+    Row { status, name, exit_code, http_status }
 }
 
 /// All statuses.
 pub const TABLE: [Row; 10] = [
-    row(Status::Queued, "queued", 1, 202, "running"),
-    row(Status::Running, "running", 1, 202, "running"),
-    row(Status::Waiting, "waiting", 4, 202, "running"),
-    row(Status::Uncertain, "uncertain", 6, 409, "running"),
-    row(Status::Succeeded, "succeeded", 0, 200, "completed"),
-    row(Status::Failed, "failed", 1, 200, "failed"),
-    row(Status::Cancelled, "cancelled", 130, 200, "cancelled"),
-    row(Status::TimedOut, "timed_out", 124, 200, "failed"),
-    row(Status::BudgetExceeded, "budget_exceeded", 5, 200, "failed"),
-    row(Status::Quarantined, "quarantined", 1, 409, "failed"),
+    row(Status::Queued, "queued", 1, 202),
+    row(Status::Running, "running", 1, 202),
+    row(Status::Waiting, "waiting", 4, 202),
+    row(Status::Uncertain, "uncertain", 6, 409),
+    row(Status::Succeeded, "succeeded", 0, 200),
+    row(Status::Failed, "failed", 1, 200),
+    row(Status::Cancelled, "cancelled", 130, 200),
+    row(Status::TimedOut, "timed_out", 124, 200),
+    row(Status::BudgetExceeded, "budget_exceeded", 5, 200),
+    row(Status::Quarantined, "quarantined", 1, 409),
 ];
 
 impl Status {

@@ -33,7 +33,7 @@ fn codes(text: &str) -> Vec<(Code, (usize, usize))> {
 fn every_problem_has_a_code_and_a_place() {
     let gen_text = "<GenText as=\"a\" model=\"m:x\" />";
     let cases: Vec<(String, Code, (usize, usize))> = vec![
-        ("Text\n\nA { brace".into(), Code::MdxSyntax, (3, 10)),
+        ("Text\n\nA { brace".into(), Code::MarkdownSyntax, (3, 10)),
         ("---\na: [\n---\n\nx\n".into(), Code::FrontmatterSyntax, (2, 1)),
         ("---\ninput:\n  a: {type: txt}\n---\n\nx\n".into(), Code::InputSpec, (3, 3)),
         (format!("Hi {gen_text} there\n"), Code::InlineAction, (1, 4)),
@@ -77,7 +77,7 @@ fn the_broken_examples_of_the_documentation_are_mended() {
                   until={$.index === items[$outer.index].subitems.length}\nprovide={{\nitem: items[$outer.index],\n\
                   subitem: items[$outer.index].subitems[$.index],\n}}>\nItem: {item.name}\nSubitem: {subitem.name}\n\
                   </Loop>\n</Loop>\n";
-    assert!(codes(nested).contains(&(Code::MdxSyntax, (4, 8))), "{:?}", codes(nested));
+    assert!(codes(nested).contains(&(Code::MarkdownSyntax, (4, 8))), "{:?}", codes(nested));
     let joined = "---\ndata: {instructions: [a]}\n---\n\n{\n// this is a flow expression\n\
                   instructions.join('\\n').map(str => `- ${str}`)\n}\n";
     assert!(codes(joined).contains(&(Code::NotAMethod, (7, 25))), "{:?}", codes(joined));

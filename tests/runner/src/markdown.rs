@@ -187,7 +187,7 @@ fn codes(rule: &str) -> &'static [Code] {
         "unsupported-attribute-syntax" => &[Code::AttributeSyntax],
         "undefined-context" => &[Code::UnknownName],
         "duplicate-context" => &[Code::RepeatedName],
-        "invalid-expression" | "mdx-syntax" => &[Code::MdxSyntax, Code::ExpressionSyntax],
+        "invalid-expression" | "mdx-syntax" => &[Code::MarkdownSyntax, Code::ExpressionSyntax],
         "unsupported-syntax" => &[Code::ExpressionUnsupported],
         "restricted-identifier" => &[Code::RestrictedName],
         "async-function-not-allowed" => &[Code::AsyncFunction],

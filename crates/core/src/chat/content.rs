@@ -1,8 +1,7 @@
-//! The content of a message: text with values in it, as a model receives it.
+//! The content of a message: text with values in it, as a model is given it.
 //!
-//! The rules are those of docs/formats/markdown.md, "What the model sees": each block of text is a paragraph; a scalar
-//! value is put in place; lists and objects are moved out of the sentence and follow their block as JSON; a file
-//! follows as an image.
+//! Each block of text is a paragraph. A plain value stands in its place. Lists and objects are taken out of the sentence
+//! and follow its block as JSON; a file follows as a picture.
 
 use super::{Message, MessagePart, Role};
 use crate::error::StepError;

@@ -72,7 +72,7 @@ impl HttpRequest {
             return Err(StepError::new(Code::HttpRequestInvalid, message));
         }
         let url = spec.url.resolve(scope, rules)?.map_text(normalize_url)?;
-        // Only the exact upper-case names carry a body, as in AnythingLLM: `post` is sent without one.
+        // Only the exact upper-case names carry a body: `post` is sent without one.
         let has_body = matches!(written.as_str(), "POST" | "PUT" | "PATCH");
         let mut headers = Vec::new();
         for (key, value) in &spec.headers {
@@ -106,7 +106,7 @@ fn write_body(
         Body::JsonText(template) => {
             content_type(headers, "application/json");
             let text = template.resolve(scope, rules)?;
-            // An empty body or a body of `null` is sent as no body (docs/formats/flow.md).
+            // An empty body or a body of `null` is sent as no body.
             let mended = if text.pieces().is_empty() { text } else { text.map_text(mend_json)? };
             let is_nothing = mended.pieces().is_empty() || mended.names_only() == "null";
             Ok((!is_nothing).then_some(mended))

@@ -28,8 +28,7 @@ pub enum Expr {
     Output,
     /// A field of an object; `null` if it does not exist.
     Field(Box<Expr>, Arc<str>),
-    /// Whether the text of a value contains another text, ignoring case. Falsy values have no text
-    /// (docs/formats/steps.md).
+    /// Whether the text of a value contains a text, ignoring case. Falsy values have no text.
     Contains(Box<Expr>, String),
     /// Whether both sides are equal.
     Equals(Box<Expr>, Box<Expr>),

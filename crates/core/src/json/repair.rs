@@ -1,12 +1,13 @@
-//! Lenient parsing of almost-JSON text: replies of servers and models, and bodies with raw text inserted.
+//! Reading text that is nearly JSON: answers of models, arguments of tools, replies of servers, and bodies with raw text
+//! pasted in. All of them are read at run time, in every format, so the repair is here and not in a front end.
 //!
-//! The rules are those of `safeJsonParse` in docs/formats/flow.md, in this order: strict JSON; a repair if the text
-//! starts like an object or a list; the first bracketed part of the text that can be parsed.
+//! In order: strict JSON; a repair, if the text starts like an object or list; the first bracketed part of the text that
+//! can be read.
 
 use crate::json::{MAX_DEPTH, parse_value};
 use crate::value::{Map, Number, Value};
 
-/// Parses `text` as leniently as AnythingLLM does; `None` if it contains nothing like JSON.
+/// Reads `text` leniently; `None` if nothing JSON-like is in it.
 pub fn read_lenient(text: &str) -> Option<Value> {
     if let Ok(value) = parse_value(text) {
         return Some(value);

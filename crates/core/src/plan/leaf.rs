@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::chat::{GenerateOptions, Role};
-use crate::expr::{Data, Expr, Template};
+use crate::expr::{Data, Expr, Template, TextRules};
 use crate::value::Value;
 
 /// A model call.
@@ -52,8 +52,13 @@ pub enum BlockCode {
         /// Whether it may run again after a crash.
         effect: EffectClass,
     },
-    /// A model call whose templates see the inputs as `inputs`.
-    Prompt(Box<Generate>),
+    /// A model call.
+    Prompt {
+        /// The call; its templates see the inputs as `inputs`.
+        generate: Box<Generate>,
+        /// How inputs become text in it.
+        text: TextRules,
+    },
     /// A function that receives the inputs as its arguments.
     Function(Arc<str>),
 }
@@ -67,8 +72,32 @@ pub struct Scrape {
     pub capture: Capture,
     /// CSS selector applied to the HTML. One match yields its inner HTML; several are joined by line breaks.
     pub selector: Option<Template>,
-    /// Whether text that exceeds the model's context window is summarised.
-    pub summarize: bool,
+    /// How text that exceeds the model's context window is shortened; `None` if it is not.
+    pub summary: Option<Summary>,
+    /// The messages of its own failures.
+    pub messages: ScrapeMessages,
+}
+
+/// How a text that does not fit a model's window is shortened: part by part, to the key points of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Instructions for the model.
+    pub instructions: &'static str,
+    /// Share of the model's window that one part takes, in percent.
+    pub part_percent: u64,
+    /// Bytes that are passed on as they are where there is no model.
+    pub max_bytes_without_model: usize,
+}
+
+/// The messages of a scrape step's own failures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrapeMessages {
+    /// The address is empty.
+    pub no_url: &'static str,
+    /// The selector matches nothing; the selector follows.
+    pub no_match: &'static str,
+    /// What the selector matches is empty.
+    pub no_content: &'static str,
 }
 
 /// A function call.

@@ -7,12 +7,28 @@ use flowloom_core::expr::{Data, Template};
 use flowloom_core::json::{Node, NodeKind};
 use flowloom_core::path::Key;
 use flowloom_core::plan::{
-    Assignment, Body, Capture, Composite, Generate, HttpSpec, Kind, Leaf, Merge, Scrape, Step, Write,
+    Assignment, Body, Capture, Composite, Generate, HttpSpec, Kind, Leaf, Merge, Scrape, ScrapeMessages, Step, Summary,
+    Write,
 };
 use flowloom_core::value::Value;
 
 use super::{Compiler, scalar_text, template};
 use crate::reader::Fields;
+
+/// The messages of AnythingLLM's scraper.
+const MESSAGES: ScrapeMessages = ScrapeMessages {
+    no_url: "URL is required for web scraping",
+    no_match: "URL could not be scraped and no content was found",
+    no_content: "There was no content to be collected or read.",
+};
+
+/// How long pages are shortened (docs/formats/flow.md, "Long pages").
+const SUMMARY: Summary = Summary {
+    instructions: "List the key points of the text as short bullets. Keep names, figures and dates. Write nothing else.",
+    part_percent: 45,
+    // They fit the window of any model in use, which has 8000 tokens at least.
+    max_bytes_without_model: 8_000,
+};
 
 const STORE: [&str; 3] = ["resultVariable", "responseVariable", "directOutput"];
 
@@ -264,7 +280,10 @@ impl Compiler<'_> {
         let selector = config.text("querySelector", self.problems).map(|(selector, _)| self.parse(selector));
         let selector = selector.filter(|_| selected);
         let summarize = config.node("enableSummarization").is_none_or(|node| node.to_value().is_truthy());
-        Some(Step::new(key, Leaf::Scrape(Scrape { url, capture, selector, summarize })))
+        Some(Step::new(
+            key,
+            Leaf::Scrape(Scrape { url, capture, selector, summary: summarize.then_some(SUMMARY), messages: MESSAGES }),
+        ))
     }
 
     /// Compiles what every block can have: a result variable and direct output.

@@ -205,7 +205,7 @@ impl Compiler<'_> {
         let message = format!("an equals sign is missing between {} and its value", last.name);
         let title = format!("write {}={{…}} with an equals sign", last.name);
         let span = text.span(at, at);
-        let diagnostic = self.report(text, Code::MdxSyntax, at, at + 1, message);
+        let diagnostic = self.report(text, Code::MarkdownSyntax, at, at + 1, message);
         diagnostic.help = Some(title.clone());
         diagnostic.fix = Some(Fix { title, edits: vec![(span, "=".to_owned())] });
         true

@@ -4,10 +4,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use flowloom_core::chat::{Content, content};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Span, did_you_mean};
-use flowloom_core::expr::js::{Js, Place};
-use flowloom_core::expr::{Expr, Part as TemplatePart, Script, Template};
+use flowloom_core::error::StepError;
+use flowloom_core::expr::js::{Compute, Computed, Js, Place};
+use flowloom_core::expr::{Expr, Lookup, Part as TemplatePart, Script, Template};
 use flowloom_core::value::Value;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::Expression;
@@ -402,6 +404,16 @@ fn is_identifier(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// Markdown with values in it, rendered as one text.
+#[derive(Debug)]
+struct Paragraphs(Vec<Template>);
+
+impl Compute for Paragraphs {
+    fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepError> {
+        Content::parts_of(&self.0, scope).map(|parts| content::text_of(&parts).into())
+    }
+}
+
 /// Markdown in which all expressions are evaluated natively; `None` if one is not.
 fn native_markdown(blocks: &[Block]) -> Option<Js> {
     let part = |chunk: &Chunk| match chunk {
@@ -412,7 +424,8 @@ fn native_markdown(blocks: &[Block]) -> Option<Js> {
         }
     };
     let block = |block: &Block| Some(Template { parts: block.iter().map(part).collect::<Option<_>>()? });
-    Some(Js::Markdown(blocks.iter().map(block).collect::<Option<_>>()?))
+    let blocks = blocks.iter().map(block).collect::<Option<_>>()?;
+    Some(Js::Computed(Computed(Arc::new(Paragraphs(blocks)))))
 }
 
 /// Markdown as JavaScript; the variables in it are added to `names`.

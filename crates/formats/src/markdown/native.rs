@@ -236,14 +236,14 @@ fn is_exact(js: &Js, is_result: bool) -> bool {
             is_exact(test, true) && is_exact(first, is_result) && is_exact(second, is_result)
         }
         Js::Template(parts) => parts.iter().all(|part| is_exact(part, false)),
-        Js::Literal(_) | Js::Undefined | Js::Special(_) | Js::Name(_) | Js::Markdown(_) | Js::Placed(..) => true,
+        Js::Literal(_) | Js::Undefined | Js::Special(_) | Js::Name(_) | Js::Computed(_) | Js::Placed(..) => true,
     }
 }
 
 /// Whether the value may be a Markdown text.
 fn is_markdown(js: &Js) -> bool {
     match js {
-        Js::Markdown(_) => true,
+        Js::Computed(_) => true,
         Js::Choice(parts) => is_markdown(&parts[1]) || is_markdown(&parts[2]),
         Js::Logic(_, left, right) => is_markdown(left) || is_markdown(right),
         Js::List(items) => items.iter().any(|item| matches!(item, Item::One(js) | Item::Spread(js) if is_markdown(js))),

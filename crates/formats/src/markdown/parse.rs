@@ -129,7 +129,7 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
             None => Some(root.children),
             Some(at) => {
                 let span = text.span(at, at + 1);
-                let diagnostic = problems.error(Code::MdxSyntax, span, "this tag is not closed");
+                let diagnostic = problems.error(Code::MarkdownSyntax, span, "this tag is not closed");
                 diagnostic.file = text.file.to_owned();
                 diagnostic.help = Some("end it with > or />, or write \\< for a sign that is plain text".into());
                 None
@@ -142,7 +142,7 @@ pub(super) fn parse(text: &Text<'_>, is_file: bool, problems: &mut Problems) -> 
                 Some(Place::Position(position)) => position.start.offset,
                 None => 0,
             };
-            let code = if *message.rule_id == "complex" { Code::TooComplex } else { Code::MdxSyntax };
+            let code = if *message.rule_id == "complex" { Code::TooComplex } else { Code::MarkdownSyntax };
             let span = text.span(at, (at + 1).min(text.text.len()));
             let (help, fix) = advice(text, at, &message.reason);
             let diagnostic = problems.error(code, span, reason(text.text, at, &message.reason));

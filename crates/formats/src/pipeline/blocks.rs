@@ -6,14 +6,19 @@ use std::sync::LazyLock;
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
-use flowloom_core::expr::{Data, Template};
+use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{Node, parse_node, parse_value};
 use flowloom_core::plan::{Block, BlockCode, EffectClass, Generate};
-use flowloom_core::render;
+use flowloom_core::render::{self, Style};
 use flowloom_core::value::Value;
 
 use super::{BLOCKS, template};
 use crate::{Problems, Sources};
+
+/// The text rules of block prompts: non-text values become JSON, and references to unknown inputs keep their source
+/// text.
+const PROMPT_RULES: TextRules =
+    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::PythonJson, keeps_type: false };
 
 /// The definitions of the built-in blocks, as JSON.
 const BUILT_IN: &str = include_str!("built_in.json");
@@ -175,7 +180,7 @@ impl Definition {
     /// The block as a step with these inputs.
     pub(super) fn step(&self, inputs: Data) -> Block {
         let code = match self.text("execution_type") {
-            "llm" => BlockCode::Prompt(Box::new(self.prompt())),
+            "llm" => BlockCode::Prompt { generate: Box::new(self.prompt()), text: PROMPT_RULES },
             "function" => BlockCode::Function(self.text("function_id").into()),
             _ => {
                 let source = self.text("source_code");

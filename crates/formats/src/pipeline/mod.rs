@@ -34,6 +34,9 @@ pub use present::{PlanNode, dag, node_results, nodes, order, present};
 pub const RULES: TextRules =
     TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Python, keeps_type: true };
 
+/// The reason for a node that is skipped, in AgentFlow's words.
+const SKIP_REASON: &str = "upstream node(s) {} failed";
+
 /// Reference names that are not nodes.
 const RESERVED: [&str; 2] = ["memory", "user"];
 
@@ -126,7 +129,10 @@ impl Compiler<'_> {
         let nodes = rows.iter().zip(needs).map(|(row, needs)| node_of(row, needs, &mut siblings)).collect();
         let dag = Step {
             span,
-            ..Step::new(Key::nth("nodes", 1), Kind::Composite(Composite::Dag(Dag { nodes, fails: true })))
+            ..Step::new(
+                Key::nth("nodes", 1),
+                Kind::Composite(Composite::Dag(Dag { nodes, fails: true, skip_reason: SKIP_REASON })),
+            )
         };
         // Variables set by a node of the DAG are visible to that node only; the outputs of triggers are known before
         // any node runs.

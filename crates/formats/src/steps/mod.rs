@@ -26,7 +26,7 @@ use crate::reader::{Fields, Source, find, read_json};
 use crate::{Problems, Sources};
 
 pub use functions::BUILT_IN;
-pub use present::{not_found, present, run_record};
+pub use present::{not_found, present, run_record, status_word};
 
 /// The text rules of a step list: unknown names stay as text, objects become compact JSON.
 pub const RULES: TextRules =

@@ -10,6 +10,16 @@ use flowloom_core::value::{Map, Value};
 
 use crate::Presented;
 
+/// AgentOS' word for the status of a run (docs/formats/steps.md).
+pub fn status_word(status: Status) -> &'static str {
+    match status {
+        Status::Queued | Status::Running | Status::Waiting | Status::Uncertain => "running",
+        Status::Succeeded => "completed",
+        Status::Cancelled => "cancelled",
+        Status::Failed | Status::TimedOut | Status::BudgetExceeded | Status::Quarantined => "failed",
+    }
+}
+
 /// The result of a run of a step list.
 pub fn present(plan: &Plan, state: &RunState) -> Presented {
     let told = tell(plan, state);
@@ -30,7 +40,7 @@ pub fn run_record(plan: &Plan, state: &RunState) -> Value {
     let run = state.run.map(|run| run.to_string()).unwrap_or_default();
     record.insert("runId".into(), run.into());
     record.insert("workflowId".into(), plan.id.as_deref().unwrap_or(&plan.name).into());
-    record.insert("status".into(), state.status.row().steps.into());
+    record.insert("status".into(), status_word(state.status).into());
     record.insert("startedAt".into(), (state.created_at as i64).into());
     if let Some(at) = state.finished_at {
         let key = if state.status == Status::Succeeded { "completedAt" } else { "failedAt" };

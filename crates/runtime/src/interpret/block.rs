@@ -2,22 +2,15 @@
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json;
 use flowloom_core::plan::Block;
-use flowloom_core::render::{self, Style};
+use flowloom_core::render;
 use flowloom_core::value::Value;
 
 use crate::schema::complaints;
 
-/// The text rules of block prompts: non-text values become JSON, and references to unknown inputs keep their source
-/// text.
-pub(super) const PROMPT_RULES: TextRules =
-    TextRules { missing: Missing::Keep, null_is_missing: false, style: Style::PythonJson, keeps_type: false };
-
-/// The inputs coerced to the schema of the block: numeric strings become numbers, lists and objects become text where a
-/// string is required, and missing inputs take their defaults (docs/formats/pipeline.md). Fails with `FL1045` if they
-/// still do not match.
+/// The inputs as the block's schema wants them: texts that hold a number become one, lists and objects become text
+/// where text is wanted, and missing ones take their default.
 pub(super) fn inputs(block: &Block, given: Value) -> Result<Value, StepError> {
     let Some(schema) = &block.input_schema else { return Ok(given) };
     let mut map = given.as_map().cloned().unwrap_or_default();

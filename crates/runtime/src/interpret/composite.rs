@@ -296,5 +296,5 @@ fn broken_needs(dag: &Dag, index: usize, broken: &[bool]) -> String {
     let needs = dag.nodes[index].needs.iter().filter(|need| broken[**need]);
     let mut names: Vec<_> = needs.map(|need| dag.nodes[*need].step.key.as_str()).collect();
     names.sort_unstable();
-    format!("upstream node(s) {} failed", names.join(", "))
+    dag.skip_reason.replace("{}", &names.join(", "))
 }

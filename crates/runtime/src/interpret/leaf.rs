@@ -15,7 +15,7 @@ use flowloom_core::hash::Hasher;
 use flowloom_core::path::{Key, Path};
 use flowloom_core::plan::{
     Block, BlockCode, Call, EffectClass, Env, Generate, Leaf, MemoryOperation, MemoryStep, OnError, Policy, RetryRule,
-    Scrape, Step,
+    Scrape, Step, Summary,
 };
 use flowloom_core::render::{self, Style};
 use flowloom_core::rich::Rich;
@@ -25,12 +25,6 @@ use super::block;
 use super::effect::{Effect, Failure};
 use super::{Halt, Interpreter, Place, Walked};
 use crate::effects::Boxed;
-
-/// Share of the model's context window for one part of a long text, in percent (docs/formats/flow.md).
-const SUMMARY_PART_PERCENT: u64 = 45;
-
-/// Size that fits the context window of any model in use, in bytes (8000 tokens, docs/formats/flow.md).
-const UNKNOWN_WINDOW_BYTES: usize = 8_000;
 
 impl Interpreter {
     pub(super) async fn leaf(&self, step: &Step, leaf: &Leaf, env: &mut Env, place: &Place) -> Walked {
@@ -223,10 +217,10 @@ impl Interpreter {
                 let payload = Payload::of(inputs.as_map().cloned().unwrap_or_default());
                 Ok(Request::Call(CallRequest { function: function.clone(), payload }))
             }
-            BlockCode::Prompt(generate) => {
+            BlockCode::Prompt { generate, text } => {
                 let mut inner = env.clone();
                 inner.locals.push(("inputs".into(), inputs));
-                let place = Place { text: block::PROMPT_RULES, ..place.clone() };
+                let place = Place { text: *text, ..place.clone() };
                 Ok(Request::Generate(Box::new(self.generate_request(generate, &inner, &place)?)))
             }
         }
@@ -274,7 +268,7 @@ impl Interpreter {
     fn scrape_request(&self, scrape: &Scrape, env: &Env, place: &Place) -> Result<Request, StepError> {
         let url = no_secrets(scrape.url.resolve(env, place.text)?)?;
         if url.is_empty() {
-            return Err(StepError::new(Code::ScrapeFailed, "URL is required for web scraping"));
+            return Err(StepError::new(Code::ScrapeFailed, scrape.messages.no_url));
         }
         Ok(Request::Scrape(ScrapeRequest { url, capture: scrape.capture }))
     }
@@ -305,7 +299,10 @@ impl Interpreter {
     async fn taken(&self, step: &Step, scrape: &Scrape, page: &str, env: &Env, place: &Place) -> Result<String, Halt> {
         let content = self.selected(scrape, page, env, place);
         let content = content.map_err(|error| Halt::Failed(error, place.path.clone()))?;
-        let summary = if scrape.summarize { self.shortened(step, &content, place).await? } else { None };
+        let summary = match &scrape.summary {
+            Some(summary) => self.shortened(step, summary, &content, place).await?,
+            None => None,
+        };
         Ok(summary.unwrap_or(content))
     }
 
@@ -317,24 +314,28 @@ impl Interpreter {
         }
         let hits = self.effects.scraper.select(page, &selector)?;
         if hits.is_empty() {
-            let message =
-                format!("URL could not be scraped and no content was found: the selector {selector:?} matches nothing");
+            let message = format!("{}: the selector {selector:?} matches nothing", scrape.messages.no_match);
             return Err(StepError::new(Code::NoSelector, message));
         }
         let content = hits.join("\n");
         if content.is_empty() {
-            let message = "There was no content to be collected or read.";
-            return Err(StepError::new(Code::ScrapeFailed, message));
+            return Err(StepError::new(Code::ScrapeFailed, scrape.messages.no_content));
         }
         Ok(content)
     }
 
     /// The key points of a text that exceeds the context window of the model, part by part; `None` if it fits.
-    async fn shortened(&self, step: &Step, content: &str, place: &Place) -> Result<Option<String>, Halt> {
+    async fn shortened(
+        &self,
+        step: &Step,
+        summary: &Summary,
+        content: &str,
+        place: &Place,
+    ) -> Result<Option<String>, Halt> {
         let model = match self.effects.model.resolve(None) {
             Ok(model) => model,
             // Without a model there is no context window. A text that fits any window is passed on unchanged.
-            Err(_) if content.len() < UNKNOWN_WINDOW_BYTES => return Ok(None),
+            Err(_) if content.len() < summary.max_bytes_without_model => return Ok(None),
             Err(error) => return Err(Halt::Failed(error, place.path.clone())),
         };
         let window = self.effects.model.window(&model).max(1);
@@ -342,14 +343,14 @@ impl Interpreter {
         if tokens < window {
             return Ok(None);
         }
-        let part_tokens = (window * SUMMARY_PART_PERCENT / 100).max(1);
+        let part_tokens = (window * summary.part_percent / 100).max(1);
         let characters = content.chars().count();
         let part_characters = (characters as u64 * part_tokens / tokens.max(1)).max(1) as usize;
         let parts = chunks(content, part_characters);
         let mut notes = Vec::new();
         for (index, part) in parts.iter().enumerate() {
             let purpose = Purpose::Summary { characters, part: index, parts: parts.len() };
-            let request = summary_request(&model, part, purpose, window);
+            let request = summary_request(&model, summary.instructions, part, purpose, window);
             let at = place.at(place.path.child(&Key::nth("summary", 1)).iteration(index as u64));
             let output = self.attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
             notes.extend(output.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned));
@@ -358,9 +359,7 @@ impl Interpreter {
     }
 }
 
-fn summary_request(model: &str, part: &str, purpose: Purpose, window: u64) -> GenerateRequest {
-    let instructions = "List the key points of the text as short bullets. Keep names, figures and dates. \
-                        Write nothing else.";
+fn summary_request(model: &str, instructions: &str, part: &str, purpose: Purpose, window: u64) -> GenerateRequest {
     GenerateRequest {
         model: model.to_owned(),
         messages: vec![Message::new(Role::System, instructions), Message::new(Role::User, part)].into(),

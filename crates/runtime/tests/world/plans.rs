@@ -128,6 +128,7 @@ fn dag() -> Step {
                 node(python("c"), vec![0, 2]),
             ],
             fails: false,
+            skip_reason: "{} failed",
         }),
     )
 }
@@ -238,7 +239,9 @@ fn story() -> Step {
 
 fn scrape() -> Step {
     let url = Template::literal("http://example.test/page");
-    step("page", Leaf::Scrape(Scrape { url, capture: Capture::Text, selector: None, summarize: true }))
+    let summary = Summary { instructions: "List the key points.", part_percent: 45, max_bytes_without_model: 8_000 };
+    let messages = ScrapeMessages { no_url: "no address", no_match: "no match", no_content: "no content" };
+    step("page", Leaf::Scrape(Scrape { url, capture: Capture::Text, selector: None, summary: Some(summary), messages }))
 }
 
 fn memory(key: &str, operation: MemoryOperation) -> Step {

@@ -102,7 +102,7 @@ pub(crate) async fn run_stored(
     let ended = run(&call, (&definition, starting, &text)).await?;
     let mut told = ended.result();
     told.insert("runId".into(), ended.id.to_string().into());
-    told.insert("status".into(), ended.state.status.row().steps.into());
+    told.insert("status".into(), flowloom_formats::steps::status_word(ended.state.status).into());
     if let Some(error) = &ended.state.error {
         told.insert("error".into(), error.message.as_str().into());
     }

@@ -47,7 +47,7 @@ fn reads(step: &Step) -> bool {
         }
         Kind::Leaf(Leaf::Call(_)) | Kind::Composite(Composite::Tools(_)) => false,
         Kind::Composite(Composite::Agent(agent)) => agent.tools.is_empty(),
-        Kind::Leaf(Leaf::Block(block)) => matches!(block.code, BlockCode::Prompt(_)),
+        Kind::Leaf(Leaf::Block(block)) => matches!(block.code, BlockCode::Prompt { .. }),
         Kind::Leaf(Leaf::Memory(memory)) => memory.operation != MemoryOperation::Set,
         _ => true,
     }

@@ -5,10 +5,9 @@ mod convert;
 
 use std::sync::Arc;
 
-use crate::chat::content::{self, Content};
 use crate::code::Code;
 use crate::error::StepError;
-use crate::expr::{Lookup, Template};
+use crate::expr::Lookup;
 use crate::value::{Map, Number, Value};
 
 use convert::{Datum, compare, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
@@ -42,10 +41,26 @@ pub enum Js {
     Logic(Logic, Box<Js>, Box<Js>),
     /// `a ? b : c`.
     Choice(Box<[Js; 3]>),
-    /// Markdown with values in it, rendered as one text.
-    Markdown(Vec<Template>),
+    /// A value that is computed by code of a front end.
+    Computed(Computed),
     /// An expression with its place in the source, for error messages.
     Placed(Box<Js>, Arc<Place>),
+}
+
+/// A value that front ends compute themselves, for literals that JavaScript does not have.
+pub trait Compute: std::fmt::Debug + Send + Sync {
+    /// The value in `scope`.
+    fn compute(&self, scope: &dyn Lookup) -> Result<Value, StepError>;
+}
+
+/// A shared [`Compute`]; equal only to itself.
+#[derive(Clone, Debug)]
+pub struct Computed(pub Arc<dyn Compute>);
+
+impl PartialEq for Computed {
+    fn eq(&self, other: &Computed) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// An item of an array literal.
@@ -116,7 +131,7 @@ pub enum Logic {
 /// The place of an expression in the source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
-    /// File, line and column: `main.mdx:3:7`.
+    /// File, line and column: `main.md:3:7`.
     pub at: String,
     /// The expression.
     pub source: String,
@@ -201,10 +216,7 @@ impl Js {
                 let [test, yes, no] = &**parts;
                 if test.eval(scope)?.is_truthy() { yes.eval(scope)? } else { no.eval(scope)? }
             }
-            Js::Markdown(blocks) => {
-                let parts = Content::parts_of(blocks, scope).map_err(Stop::Error)?;
-                Datum::Value(content::text_of(&parts).into())
-            }
+            Js::Computed(computed) => Datum::Value(computed.0.compute(scope).map_err(Stop::Error)?),
             Js::Placed(inner, place) => match inner.eval(scope) {
                 Err(Stop::Error(error)) => return Err(Stop::Error(place.blame(error))),
                 evaluated => evaluated?,

@@ -111,9 +111,9 @@ fn texts_as_numbers() {
 #[test]
 fn a_failure_says_where() {
     let broken = Js::Member(Box::new(name("nobody")), Box::new(text("x")), false);
-    let place = Place { at: "main.mdx:3:7".into(), source: "nobody.x".into() };
+    let place = Place { at: "main.md:3:7".into(), source: "nobody.x".into() };
     let placed = Js::Placed(Box::new(broken), Arc::new(place));
     let error = placed.evaluate(&scope()).expect_err("fails");
     assert_eq!(error.code, Code::ExpressionFailed);
-    assert_eq!(error.message, "main.mdx:3:7: cannot read \"x\" of undefined in the expression {nobody.x}");
+    assert_eq!(error.message, "main.md:3:7: cannot read \"x\" of undefined in the expression {nobody.x}");
 }

@@ -224,7 +224,7 @@ pub(crate) fn authored(ended: &Ended) -> Map {
         let said = |key: &str| last.and_then(|told| told.data.get(key)).cloned();
         answer = Map::from_iter([
             ("pipeline_json".into(), Value::Null),
-            ("status".into(), ended.state.status.row().steps.into()),
+            ("status".into(), flowloom_formats::steps::status_word(ended.state.status).into()),
             ("log".into(), Value::list(told.iter().map(|told| told.data.clone()).collect())),
             ("missing_blocks".into(), said("missing_blocks").unwrap_or_else(|| Value::list(Vec::new()))),
             ("reason".into(), said("error").unwrap_or_default()),

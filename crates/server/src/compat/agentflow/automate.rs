@@ -170,7 +170,7 @@ fn told(made: &Map, ended: &Ended) -> Map {
 /// The response of the pipeline's run alone.
 fn told_alone(ended: &Ended) -> Map {
     let mut told = ended.result();
-    told.insert("status".into(), ended.state.status.row().steps.into());
+    told.insert("status".into(), flowloom_formats::steps::status_word(ended.state.status).into());
     told.insert("run_id".into(), ended.id.to_string().into());
     told
 }

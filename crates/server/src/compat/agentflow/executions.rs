@@ -54,7 +54,7 @@ pub(crate) fn execution(ended: &Ended) -> Map {
         ("pipeline_name", field("name")),
         ("pipeline_intent", intent),
         ("user_id", created.map_or(Value::Null, |created| created.owner.as_str().into())),
-        ("status", state.status.row().steps.into()),
+        ("status", flowloom_formats::steps::status_word(state.status).into()),
         ("node_count", (field("nodes").as_list().map_or(0, <[Value]>::len) as i64).into()),
         ("node_results", Value::list(nodes)),
         ("shared_context", ended.presented.result.get("results").cloned().unwrap_or_default()),

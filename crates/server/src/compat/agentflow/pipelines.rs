@@ -65,7 +65,9 @@ fn item(
     let field = |name: &str| pipeline.get(name).cloned().unwrap_or_default();
     let filter = RunFilter { holder, workflow: Some(definition.id.clone()), limit: 1, ..RunFilter::default() };
     let last = server.app.store.runs_of(&filter)?.pop();
-    let ran = last.and_then(|run| flowloom_core::status::Status::parse(&run.status)).map(|status| status.row().steps);
+    let ran = last
+        .and_then(|run| flowloom_core::status::Status::parse(&run.status))
+        .map(|status| flowloom_formats::steps::status_word(status));
     let status = ran.map_or_else(|| pipeline.get("status").cloned().unwrap_or_else(|| "created".into()), Value::from);
     let trigger = pipeline.get("trigger_type").or_else(|| pipeline.get("trigger")?.get("type")).cloned();
     let nodes = pipeline.get("nodes").and_then(Value::as_list).map_or(0, <[Value]>::len);
