@@ -27,6 +27,7 @@ use crate::config::{Agent, Config, Function};
 use crate::definitions::bundle::{Bundle, plan_of};
 use crate::definitions::source::{self, Reading};
 use crate::definitions::sources::Declared;
+use crate::runs::start::Prepared;
 use crate::tools::mcp::Servers;
 use crate::tools::memory_keys::scoped;
 use crate::tools::workflows::{self, Host};
@@ -95,6 +96,11 @@ impl App {
         let functions = Arc::downgrade(&registry);
         host.set_engine(move |bundle| functions.upgrade().map(|functions| over(functions, bundle)));
         Ok(engine)
+    }
+
+    /// A plan that was compiled from a bundle, ready to be run.
+    pub fn prepare(&self, plan: Arc<Plan>, bundle: &Bundle) -> Result<Prepared, StepError> {
+        Prepared::new(plan, self.engine(bundle)?, bundle)
     }
 
     /// Builds the context of the authoring functions, which create pipelines from goals.

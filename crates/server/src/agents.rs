@@ -22,7 +22,7 @@ use crate::definitions::parts;
 use crate::params::{At, Params};
 use crate::problem::{Answer, Document, Problem};
 use crate::runs::answer::{Waiting, answer};
-use crate::runs::start::{Call, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 use crate::threads::{Saying, USUAL, talk};
 
@@ -62,7 +62,7 @@ pub(crate) async fn chat(
     headers: HeaderMap,
     Body(chat, text): Body<Chat>,
 ) -> Answer<Response> {
-    let call = Call { server: &server, owner: admit(&server, &caller, chat.user)?, headers: &headers };
+    let call = Call::admitted(&server, &caller, chat.user, &headers)?;
     let thread = chat.thread.as_deref().unwrap_or(USUAL);
     let request = format!("agent {name}\n{text}");
     let run = call.once(&request, async |id| {
@@ -86,13 +86,13 @@ async fn find(call: &Call<'_>, name: &str) -> Answer<Arc<Definition>> {
         Err(problem) if problem.code() == Code::NotThere => {}
         Err(problem) => return Err(problem),
     }
-    let text = match parts::find(call.server, call.owner.clone(), Kind::Agent, name).await {
+    let text = match parts::find(call.server, call.user().to_owned(), Kind::Agent, name).await {
         Ok(row) => row.content,
         Err(_) if name == USUAL => agent::USUAL.to_owned(),
         Err(_) => return Err(Problem::not_there("agent", name)),
     };
     let content = Content::agent(text);
     // A workflow may have the same id, and conversations are stored under it.
-    let (server, holder, id) = (call.server.clone(), call.owner.clone(), format!("agent:{name}"));
+    let (server, holder, id) = (call.server.clone(), call.user().to_owned(), format!("agent:{name}"));
     Ok(Arc::new(crate::blocking::blocking(move || server.catalog.passing(&holder, &id, content)).await??))
 }

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use flowloom_app::keys::{Scope, hash};
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::wiring::secret;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -23,7 +24,7 @@ use crate::caller::Caller;
 use crate::definitions::change::{Whose, holder};
 use crate::params::{At, Params};
 use crate::problem::{Answer, Document, Problem};
-use crate::runs::start::{Call, Starting};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// Header with the secret.
@@ -95,7 +96,7 @@ pub(crate) async fn put(
     Body(new, _): Body<NewHook>,
 ) -> Answer<Json<Hook>> {
     let user = holder(&caller, whose.user, &id)?;
-    Call { server: &server, owner: user.clone(), headers: &HeaderMap::new() }.definition(&new.workflow).await?;
+    Call::of(&server, &user).definition(&new.workflow).await?;
     let (row, secret) = flowloom_app::hooks::row(user, id, new.workflow, new.secret_name);
     server.app.store.put_hook(row.clone()).await?;
     Ok(Json(Hook::of(row, secret)))
@@ -145,12 +146,11 @@ pub(crate) async fn call(
         _ => parse_value(&body)
             .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
     };
-    let headers = with_key(&headers);
-    let call = Call { server: &server, owner: hook.holder.clone(), headers: &headers };
+    let call = Call::of(&server, &hook.holder).with_key(delivery(&headers));
     let request = format!("{}\n{body}", hook.id);
     let run = call.once(&request, async |id| {
         let definition = call.definition(&hook.workflow).await?;
-        call.begin(&definition, Starting::with(inputs), id).await
+        call.begin(&definition, NewRun { id, ..NewRun::with(inputs) }).await
     });
     let run = run.await?.id;
     // Respond only after the start of the run is stored.
@@ -181,8 +181,8 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
     pairs.collect::<Option<Vec<u8>>>().filter(|_| hex.len().is_multiple_of(2))
 }
 
-/// Maps the identifier of a delivery to the idempotency key of its run.
-fn with_key(headers: &HeaderMap) -> HeaderMap {
-    let key = DELIVERY.iter().find_map(|name| headers.get(*name)).cloned();
-    key.map(|key| (HeaderName::from_static(DELIVERY[0]), key)).into_iter().collect()
+/// The name of a delivery, which is the key under which it starts one run.
+fn delivery(headers: &HeaderMap) -> Option<String> {
+    let key = DELIVERY.iter().find_map(|name| headers.get(*name))?;
+    Some(key.to_str().unwrap_or_default().to_owned())
 }

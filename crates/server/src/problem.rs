@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flowloom_app::blocks::Refused;
+use flowloom_app::runs::service::NotStarted;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use serde::Serialize;
@@ -81,6 +82,12 @@ impl From<Refused> for Problem {
     fn from(refused: Refused) -> Problem {
         let errors = refused.problems.iter().map(|problem| serde_json::json!({"message": problem})).collect();
         Problem::from(refused.error).with_errors(errors)
+    }
+}
+
+impl From<NotStarted> for Problem {
+    fn from(refused: NotStarted) -> Problem {
+        Problem::from(refused.error).with_errors(refused.problems)
     }
 }
 

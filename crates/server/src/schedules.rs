@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::schedules::Times;
 use flowloom_app::tools::workflows::id_of;
 use flowloom_core::code::Code;
@@ -28,7 +29,7 @@ use crate::caller::Caller;
 use crate::definitions::change::{Whose, holder};
 use crate::params::{At, Params};
 use crate::problem::{Answer, Document};
-use crate::runs::start::{Call, Starting};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// Interval of polling for due schedules.
@@ -134,7 +135,7 @@ pub(crate) async fn put(
     Body(new, _): Body<NewSchedule>,
 ) -> Answer<Json<Schedule>> {
     let user = holder(&caller, whose.user, &id)?;
-    Call { server: &server, owner: user.clone(), headers: &HeaderMap::new() }.definition(&new.workflow).await?;
+    Call::of(&server, &user).definition(&new.workflow).await?;
     let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
     let schedule = flowloom_app::schedules::NewSchedule {
         user,
@@ -227,11 +228,11 @@ async fn settle(server: &Arc<Server>, row: &ScheduleRow, now: u64) -> Result<(),
 }
 
 async fn begin(server: &Arc<Server>, row: &ScheduleRow, run: RunId) -> Result<(), StepError> {
-    let call = Call { server, owner: row.holder.clone(), headers: &HeaderMap::new() };
+    let call = Call::of(server, &row.holder);
     let inputs = parse_value(&row.inputs).unwrap_or_default();
     let begun = async {
         let definition = call.definition(&row.workflow).await?;
-        call.begin(&definition, Starting::with(inputs), Some(run)).await
+        call.begin(&definition, NewRun { id: Some(run), ..NewRun::with(inputs) }).await
     };
     if let Err(problem) = begun.await {
         tracing::warn!("the schedule {} cannot start {}: {}", row.id, row.workflow, problem.detail());

@@ -9,6 +9,7 @@ use axum::http::Method;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::service::Runs;
 use flowloom_app::runs::supervisor::Live;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
@@ -29,6 +30,8 @@ pub(crate) struct Server {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) live: Arc<Live>,
+    /// Starts runs.
+    pub(crate) runs: Runs,
     /// Each follower of a run holds a clone; the reference count is their number.
     pub(crate) followers: Arc<()>,
     /// Threads with a turn in progress.
@@ -49,8 +52,10 @@ pub(crate) struct Server {
 impl Server {
     /// A server without network access, for use inside this process.
     pub(crate) fn private(app: Arc<App>, folder: PathBuf, live: Arc<Live>) -> Server {
+        let catalog = Arc::new(Catalog::new(folder, app.clone()));
         Server {
-            catalog: Arc::new(Catalog::new(folder, app.clone())),
+            runs: Runs::new(app.store.clone(), catalog.clone(), live.clone(), app.config.limits.clone()),
+            catalog,
             live,
             followers: Arc::default(),
             busy: Busy::default(),

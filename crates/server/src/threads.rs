@@ -15,6 +15,7 @@ use flowloom_app::definitions::stored::is_id;
 use flowloom_app::engines::Opened;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::inputs::said as read_answer;
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::runs::supervisor::Begun;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -37,7 +38,7 @@ use crate::params::{At, Params};
 use crate::problem::{Answer, Document, Problem};
 use crate::runs::answer::{Waiting, answer, stored};
 use crate::runs::signals::go_on;
-use crate::runs::start::{Call, Starting, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// The default thread, which `flowloom chat` uses, too.
@@ -235,7 +236,7 @@ pub(crate) async fn say(
     headers: HeaderMap,
     Body(message, text): Body<Message>,
 ) -> Answer<Response> {
-    let call = Call { server: &server, owner: admit(&server, &caller, message.user)?, headers: &headers };
+    let call = Call::admitted(&server, &caller, message.user, &headers)?;
     let request = format!("{}\n{text}", key_of(&workflow, &thread));
     let run = call.once(&request, async |id| {
         let definition = call.definition(&workflow).await?;
@@ -284,17 +285,17 @@ pub(crate) async fn talk(call: &Call<'_>, saying: Saying<'_>, id: Option<RunId>)
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let (server, key) = (call.server, key_of(&definition.id, thread));
-    let turn = Turn::begin(server, &call.owner, &key).await?;
-    let run = match asked(server, &call.owner, &key).await? {
+    let turn = Turn::begin(server, call.user(), &key).await?;
+    let run = match asked(server, call.user(), &key).await? {
         Some(run) => {
             call.is_for(run).await?;
-            reply(server, server.app.open_id(run).await?, text, &call.owner).await?
+            reply(server, server.app.open_id(run).await?, text, call.user()).await?
         }
         None => {
-            let before = said(server, &call.owner, &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
+            let before = said(server, call.user(), &key).await?.unwrap_or_else(|| Value::list(Vec::new()));
             let inputs = Value::map([("messages", before), ("message", text.into())]);
-            let starting = Starting { keep: Some(key), is_heard, ..Starting::with(inputs) };
-            call.begin(definition, starting, id).await?
+            let new = NewRun { thread: Some(key), is_heard, id, ..NewRun::with(inputs) };
+            call.begin(definition, new).await?
         }
     };
     turn.follow(run.id);

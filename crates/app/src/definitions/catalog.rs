@@ -8,17 +8,16 @@ use std::time::{Duration, Instant};
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::hash::Hash;
 use flowloom_core::plan::{Format, Plan};
-use flowloom_runtime::Engine;
 use flowloom_store::{DefinitionKey, DefinitionRow, Kind, Origin};
 use tokio::sync::OnceCell;
 
 use super::folder::{self, Stamp, stamp};
-use crate::definitions::bundle::{Bundle, Offered};
+use crate::definitions::bundle::Offered;
 use crate::definitions::source::{self, Reading, Source};
 use crate::definitions::stored::{self, Content, Looked};
 use crate::engines::App;
+use crate::runs::start::Prepared;
 use crate::tools::agents;
 
 /// How long a stored definition is used without checking whether a new file in the folder has its id.
@@ -29,30 +28,6 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// Maximum number of stored definitions that stay compiled.
 const KEPT: usize = 1024;
-
-/// A compiled definition with its engine.
-pub struct Prepared {
-    /// The compiled definition.
-    pub plan: Arc<Plan>,
-    /// The engine of its runs.
-    pub engine: Engine,
-    /// The bundle of its runs: hash and JSON.
-    bundle: (Hash, Arc<str>),
-}
-
-impl Prepared {
-    /// Parses the bundle of its runs.
-    pub fn bundle(&self) -> Result<Bundle, StepError> {
-        Bundle::parse(&self.bundle.1)
-    }
-
-    /// Stores the bundle for a run that is about to start. Returns its hash.
-    pub fn keep(&self, app: &App) -> Hash {
-        let (hash, text) = &self.bundle;
-        app.store.keep_hashed(*hash, text);
-        *hash
-    }
-}
 
 /// A definition of the catalog.
 pub struct Definition {
@@ -208,7 +183,7 @@ impl Catalog {
             agents.clear();
         }
         let known = agents.entry((holder.to_owned(), agent.id.clone())).or_insert_with(|| prepared.clone());
-        if known.bundle.0 != prepared.bundle.0 {
+        if known.hash() != prepared.hash() {
             *known = prepared;
         }
         Ok(known.clone())
@@ -374,9 +349,7 @@ impl Catalog {
 
     fn prepare(&self, source: &Source, plan: Arc<Plan>) -> Result<Prepared, StepError> {
         let bundle = self.app.bundle(&source.name, &source.files, plan.format)?;
-        let bundle = bundle.offering(&source.offered);
-        let (engine, text) = (self.app.engine(&bundle)?, bundle.text()?);
-        Ok(Prepared { plan, engine, bundle: (Hash::of(text.as_bytes()), text.into()) })
+        self.app.prepare(plan, &bundle.offering(&source.offered))
     }
 }
 

@@ -12,6 +12,7 @@ use flowloom_runtime::publish::Subscription;
 use flowloom_runtime::{Control, Listen, Outcome, Run};
 use tokio::sync::watch;
 
+use super::start::StartedRun;
 use crate::telemetry::Telemetry;
 
 /// Live runs by id.
@@ -99,8 +100,9 @@ impl Live {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Drives a run of `plan`; optionally subscribes from its first event.
-    pub async fn begin(self: &Arc<Live>, run: Run, plan: Arc<Plan>, is_heard: bool) -> Begun {
+    /// Drives a run that was started, and hears it from its first event on if the call wants that.
+    pub async fn begin(self: &Arc<Live>, started: StartedRun, is_heard: bool) -> Begun {
+        let StartedRun { run, plan } = started;
         let (id, heard) = (run.id(), is_heard.then(|| run.subscribe()));
         Begun { id, heard, ending: Some(self.drive(run, plan).await) }
     }

@@ -10,17 +10,16 @@ use flowloom_app::definitions::source::{self, Reading};
 use flowloom_app::definitions::stored::Content;
 use flowloom_app::engines::App;
 use flowloom_app::runs::inputs::said as read_answer;
+use flowloom_app::runs::start::{Prepared, StartRun};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
-use flowloom_core::hash::Hash;
-use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{agent, present};
+use flowloom_runtime::Outcome as RunOutcome;
 use flowloom_runtime::journal::{Journal as _, Wish, thread_holder};
-use flowloom_runtime::{Engine, Outcome as RunOutcome, Start};
 
 use super::run::{choose_model, drive, refuse};
 use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
@@ -31,9 +30,7 @@ use crate::terminal::diagnostics;
 struct Chat<'a> {
     global: &'a Global,
     app: Arc<App>,
-    engine: Engine,
-    plan: Arc<Plan>,
-    bundle: Hash,
+    workflow: Arc<Prepared>,
     /// Memory key of the conversation.
     thread: String,
     talk: TalkArgs,
@@ -63,11 +60,9 @@ pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
     let bundle = Bundle { lenient, ..bundle }.offering(&source.offered);
     let chat = Chat {
         global,
-        engine: app.engine(&bundle)?,
-        bundle: app.store.keep_bundle(&bundle.text()?),
-        app,
         thread: plan.id.clone().unwrap_or_else(|| plan.name.clone()),
-        plan: Arc::new(plan),
+        workflow: Arc::new(app.prepare(Arc::new(plan), &bundle)?),
+        app,
         talk,
         output: OutputArgs::default(),
     };
@@ -88,10 +83,8 @@ pub(crate) async fn agent(global: &Global, arguments: AgentArgs) -> Outcome {
     let definition = catalog.passing(&talk.user, "agent:default", content)?;
     let refused = || Failure::usage("the agent cannot be compiled");
     let prepared = definition.ready(&catalog, &talk.user).await?.ok_or_else(refused)?;
-    let (engine, plan, bundle) = (prepared.engine.clone(), prepared.plan.clone(), prepared.keep(&app));
-    Chat { global, app, engine, plan, bundle, thread: definition.id.clone(), talk, output: OutputArgs::default() }
-        .talk()
-        .await
+    let thread = definition.id.clone();
+    Chat { global, app, workflow: prepared, thread, talk, output: OutputArgs::default() }.talk().await
 }
 
 impl Chat<'_> {
@@ -119,7 +112,7 @@ impl Chat<'_> {
             };
             let Some((outcome, of_turn)) = turn else { return Ok(130) };
             exit = of_turn;
-            if let Some(told) = present(&self.plan, &outcome.state, &outcome.env).result.get("messages") {
+            if let Some(told) = present(&self.workflow.plan, &outcome.state, &outcome.env).result.get("messages") {
                 said = told.clone();
             }
             // The final event of a finished run stores the messages; a waiting run has no final event yet.
@@ -140,19 +133,13 @@ impl Chat<'_> {
     /// Runs one turn of the conversation.
     async fn turn(&self, said: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, Failure> {
         let inputs = Value::map([("messages", said.clone()), ("message", text.into())]);
-        let run = self.engine.start(Start {
-            plan: self.plan.clone(),
-            bundle: self.bundle,
-            inputs,
-            owner: self.talk.user.clone(),
-            agent: None,
-            limits: self.app.config.limits.within(&self.plan.limits),
-            depth: 0,
-            workflow: None,
-            keep: Some(self.thread.clone()),
-            id: None,
-        })?;
-        Ok(drive(self.global, &self.output, &self.engine, run, &self.plan).await)
+        let limits = self.app.config.limits.within(&self.workflow.plan.limits);
+        let start = StartRun {
+            thread: Some(self.thread.clone()),
+            ..StartRun::new(&self.workflow, inputs, &self.talk.user, limits)
+        };
+        let run = start.start(&self.app.store)?.run;
+        Ok(drive(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
     }
 
     /// Answers the question of a waiting run and resumes it.
@@ -160,10 +147,10 @@ impl Chat<'_> {
         let open = before.state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
         let Some((path, question)) = open else { return Ok(None) };
         let wish = Wish::Answer { path, value: read_answer(question, text), by: self.talk.user.clone() };
-        self.engine.post(before.id, wish).await?;
-        let plan = self.plan.clone();
-        let run = self.engine.resume(before.id, async |_| Ok(plan)).await?;
-        Ok(drive(self.global, &self.output, &self.engine, run, &self.plan).await)
+        self.workflow.engine.post(before.id, wish).await?;
+        let plan = self.workflow.plan.clone();
+        let run = self.workflow.engine.resume(before.id, async |_| Ok(plan)).await?;
+        Ok(drive(self.global, &self.output, &self.workflow.engine, run, &self.workflow.plan).await)
     }
 }
 

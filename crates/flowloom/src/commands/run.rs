@@ -6,6 +6,7 @@ use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::source::{self, Reading, Source};
 use flowloom_app::engines::App;
+use flowloom_app::runs::start::StartRun;
 use flowloom_app::runs::{summary, watch};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
@@ -15,7 +16,7 @@ use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::present;
-use flowloom_runtime::{Engine, Outcome as RunOutcome, Run, Start};
+use flowloom_runtime::{Engine, Outcome as RunOutcome, Run};
 
 use super::print;
 use crate::cli::{Global, OutputArgs, RunArgs};
@@ -53,25 +54,13 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     };
     let bundle = app.bundle(&source.name, &source.files, plan.format)?;
     let bundle = Bundle { lenient: arguments.lenient, ..bundle }.offering(&source.offered);
-    let engine = app.engine(&bundle)?;
-    let plan = Arc::new(plan);
-    let start = Start {
-        plan: plan.clone(),
-        bundle: app.store.keep_bundle(&bundle.text()?),
-        inputs: given,
-        owner: arguments.user,
-        agent: arguments.agent,
-        limits,
-        depth: 0,
-        workflow: None,
-        keep: None,
-        id: None,
-    };
-    let run = engine.start(start)?;
-    let Some(outcome) = driven(global, &arguments.output, &engine, run).await else { return Ok(1) };
-    let exit = conclude(global, &arguments.output, &plan, &outcome);
+    let workflow = app.prepare(Arc::new(plan), &bundle)?;
+    let start = StartRun { agent: arguments.agent, ..StartRun::new(&workflow, given, &arguments.user, limits) }
+        .start(&app.store)?;
+    let Some(outcome) = driven(global, &arguments.output, &workflow.engine, start.run).await else { return Ok(1) };
+    let exit = conclude(global, &arguments.output, &workflow.plan, &outcome);
     if let Some(folder) = &arguments.out {
-        out::write(folder, &plan, &outcome)?;
+        out::write(folder, &workflow.plan, &outcome)?;
     }
     Ok(exit)
 }
@@ -84,21 +73,11 @@ pub(super) async fn perform(
     (owner, limits): (&str, Limits),
     watcher: Box<dyn watch::Watcher>,
 ) -> Result<RunOutcome, Failure> {
-    let engine = app.engine(bundle)?;
-    let start = Start {
-        plan: plan.clone(),
-        bundle: app.store.keep_bundle(&bundle.text()?),
-        inputs,
-        owner: owner.to_owned(),
-        agent: None,
-        limits: limits.within(&plan.limits),
-        depth: 0,
-        workflow: plan.id.clone(),
-        keep: None,
-        id: None,
-    };
+    let workflow = app.prepare(plan.clone(), bundle)?;
+    let limits = limits.within(&plan.limits);
+    let start = StartRun { workflow_id: plan.id.clone(), ..StartRun::new(&workflow, inputs, owner, limits) };
     let lost = || Failure::usage("the run ended without an outcome; continue it with flowloom resume last".to_owned());
-    watched(&engine, engine.start(start)?, watcher).await.ok_or_else(lost)
+    watched(&workflow.engine, start.start(&app.store)?.run, watcher).await.ok_or_else(lost)
 }
 
 /// Applies `--model`: `p:m` sets the default model, `name=p:m` adds an alias.

@@ -10,6 +10,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::stored::{Content, as_steps};
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::tools::workflows::history;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -28,7 +29,7 @@ use crate::definitions::change::changeable;
 use crate::definitions::put;
 use crate::params::Params;
 use crate::problem::{Answer, Document, Problem};
-use crate::runs::start::{Call, Starting, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// `workflow::create`: stores a step list, given directly or in the field `workflow`.
@@ -95,11 +96,11 @@ pub(crate) async fn run_stored(
     headers: HeaderMap,
     Body(wanted, text): Body<RunStored>,
 ) -> Answer<Response> {
-    let call = Call { server: &server, owner: admit(&server, &caller, None)?, headers: &headers };
+    let call = Call::admitted(&server, &caller, None, &headers)?;
     let missing = |_| Problem::new(Code::NotThere, steps::not_found(&wanted.workflow_id));
     let definition = call.definition(&wanted.workflow_id).await.map_err(missing)?;
-    let starting = Starting { agent: wanted.agent_id, ..Starting::with(wanted.input) };
-    let ended = run(&call, (&definition, starting, &text)).await?;
+    let starting = NewRun { agent: wanted.agent_id, ..NewRun::with(wanted.input) };
+    let ended = run(&call, &definition, starting, &text).await?;
     let mut told = ended.result();
     told.insert("runId".into(), ended.id.to_string().into());
     told.insert("status".into(), flowloom_formats::steps::status_word(ended.state.status).into());

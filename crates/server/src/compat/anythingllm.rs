@@ -11,6 +11,7 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use flowloom_app::definitions::stored::Content;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::service::NewRun;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::Format;
@@ -28,7 +29,7 @@ use crate::definitions::change::{changeable, delete, not_in_folder};
 use crate::definitions::put;
 use crate::params::At;
 use crate::problem::Problem;
-use crate::runs::start::{Call, Starting, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// An error in AnythingLLM's form.
@@ -197,13 +198,13 @@ pub(crate) async fn run_flow(
     headers: HeaderMap,
     Body(body, text): Body<Value>,
 ) -> Result<Response, Refused> {
-    let call = Call { server: &server, owner: admit(&server, &caller, None)?, headers: &headers };
-    let (flow, _) = definition(&server, call.owner.clone(), Format::Flow, &uuid).await?;
+    let call = Call::admitted(&server, &caller, None, &headers)?;
+    let (flow, _) = definition(&server, call.user().to_owned(), Format::Flow, &uuid).await?;
     let inputs = body.get("variables").filter(|given| given.as_map().is_some()).unwrap_or(&body).clone();
     if inputs.as_map().is_none() {
         return Err(invalid("the variables of a flow are an object"));
     }
-    let ended = run(&call, (&flow, Starting::with(inputs), &text)).await?;
+    let ended = run(&call, &flow, NewRun::with(inputs), &text).await?;
     let mut told = ended.result();
     told.insert("run_id".into(), ended.id.to_string().into());
     told.insert("status".into(), ended.state.status.name().into());

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::definitions::catalog::Definition;
 use flowloom_app::definitions::stored::Content;
+use flowloom_app::runs::service::NewRun;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan};
@@ -19,7 +20,7 @@ use flowloom_formats::{Presented, present};
 
 use crate::problem::{Answer, Problem};
 use crate::runs::answer::{WAIT, waited};
-use crate::runs::start::{Call, Starting};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// The state of a run after waiting for it.
@@ -49,12 +50,9 @@ impl Ended {
 
 /// Runs a definition and waits for its end, at most as long as a request may wait; clients of these routes do not poll.
 /// `request` identifies the request under its Idempotency-Key.
-pub(crate) async fn run(
-    call: &Call<'_>,
-    (definition, starting, request): (&Definition, Starting, &str),
-) -> Answer<Ended> {
+pub(crate) async fn run(call: &Call<'_>, definition: &Definition, starting: NewRun, request: &str) -> Answer<Ended> {
     let request = format!("{}\n{request}", definition.id);
-    let begun = call.once(&request, async |id| call.begin(definition, starting, id).await).await?;
+    let begun = call.once(&request, async |id| call.begin(definition, NewRun { id, ..starting }).await).await?;
     waited(call.server, begun.id, begun.ending, WAIT).await;
     ended(call.server, begun.id).await
 }

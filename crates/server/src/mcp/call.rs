@@ -7,7 +7,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::HeaderMap;
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::runs::supervisor::Begun;
 use flowloom_app::tools::offer::Offer;
 use flowloom_core::code::Code;
@@ -33,7 +34,7 @@ use crate::caller::Caller;
 use crate::problem::{Answer, Problem};
 use crate::runs::answer::{over, owned};
 use crate::runs::signals::ask_of;
-use crate::runs::start::{Call, Starting, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 use crate::threads::{Saying, talk};
 
@@ -80,8 +81,9 @@ impl Calling<'_> {
     }
 
     async fn start(&self, request: &CallToolRequestParams) -> Answer<Begun> {
-        let headers = self.told();
-        let call = Call { server: self.server, owner: admit(self.server, &self.caller, None)?, headers: &headers };
+        let mut call = Call::admitted(self.server, &self.caller, None, &self.headers)?;
+        // What such a call accepts is its transport's affair.
+        call.start.is_heard = Progress::is_wanted(&self.context);
         let arguments = serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string();
         let read = |error| Problem::new(Code::RequestInvalid, format!("the arguments are not valid JSON: {error}"));
         let inputs = self.offer.inputs(&parse_value(&arguments).map_err(read)?)?;
@@ -94,22 +96,10 @@ impl Calling<'_> {
                     let text = inputs.get("message").and_then(Value::as_str).unwrap_or_default();
                     talk(&call, Saying { definition: &definition, thread, text, is_heard: false }, id).await
                 }
-                None => call.begin(&definition, Starting::with(inputs.clone()), id).await,
+                None => call.begin(&definition, NewRun { id, ..NewRun::with(inputs.clone()) }).await,
             }
         };
         call.once(&same, begin).await
-    }
-
-    /// The headers for starting the run: the caller's Idempotency-Key, and whether events are streamed.
-    fn told(&self) -> HeaderMap {
-        let mut told = HeaderMap::new();
-        if let Some(key) = self.headers.get("idempotency-key") {
-            told.insert("idempotency-key", key.clone());
-        }
-        if Progress::is_wanted(&self.context) {
-            told.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-        }
-        told
     }
 
     /// Resumes a waiting run of this tool with the client's answers; `None` if there are none.

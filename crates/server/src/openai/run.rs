@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use flowloom_app::definitions::catalog::Definition;
 use flowloom_app::engines::Opened;
 use flowloom_app::runs::inputs::said as read_answer;
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::runs::supervisor::Begun;
 use flowloom_core::code::Code;
 use flowloom_core::id::RunId;
@@ -21,7 +22,7 @@ use super::speaker::Speaker;
 use crate::caller::Caller;
 use crate::problem::{Answer, Problem};
 use crate::runs::answer::open;
-use crate::runs::start::{Call, Starting, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 use crate::threads::{Saying, settle_in_turn, talk};
 
@@ -61,8 +62,7 @@ impl Wanted {
 impl Asking<'_> {
     /// Starts or resumes the run that answers. `request` identifies the request under its Idempotency-Key.
     pub(crate) async fn begin(&self, wanted: &Wanted, request: &str) -> Answer<Speaker> {
-        let owner = admit(self.server, self.caller, None)?;
-        let call = Call { server: self.server, owner, headers: self.headers };
+        let call = Call::admitted(self.server, self.caller, None, self.headers)?;
         let mut words = None;
         let begun = call.once(request, async |id| {
             let definition = call.definition(&wanted.model).await?;
@@ -75,8 +75,8 @@ impl Asking<'_> {
             Ok(begun)
         });
         let begun = begun.await?;
-        let is_kept = self.headers.contains_key("idempotency-key");
-        Ok(Speaker::new(self.server.clone(), begun, words).cancelled_by((!is_kept).then_some(call.owner)))
+        let is_kept = call.start.idempotency_key.is_some();
+        Ok(Speaker::new(self.server.clone(), begun, words).cancelled_by((!is_kept).then_some(call.start.user)))
     }
 
     async fn start(
@@ -89,7 +89,7 @@ impl Asking<'_> {
         let plan = definition.prepared.as_ref().map(|prepared| prepared.plan.clone());
         let Some(plan) = plan else {
             // The definition has errors, which the start reports.
-            return Ok((call.begin(definition, Starting::with(Value::Null), id).await?, None));
+            return Ok((call.begin(definition, NewRun { id, ..NewRun::with(Value::Null) }).await?, None));
         };
         if let (Some(thread), Some(_)) = (&wanted.thread, &plan.thread) {
             let text = wanted.conversation.text()?;
@@ -102,8 +102,8 @@ impl Asking<'_> {
             inputs = self.after(previous, inputs).await?;
         }
         let words = spoken(&plan, &inputs);
-        let starting = Starting { is_heard: true, ..Starting::with(inputs) };
-        Ok((call.begin(definition, starting, id).await?, words))
+        let starting = NewRun { is_heard: true, ..NewRun::with(inputs) };
+        Ok((call.begin(definition, NewRun { id, ..starting }).await?, words))
     }
 
     /// Prepends the messages of an earlier run to the inputs.
@@ -163,7 +163,7 @@ impl Waiting {
     async fn go_on(self, call: &Call<'_>) -> Answer<Begun> {
         match self.answers.is_empty() {
             true => Ok(call.server.live.again(self.opened.id)),
-            false => settle_in_turn(call.server, self.opened, self.answers, &call.owner).await,
+            false => settle_in_turn(call.server, self.opened, self.answers, call.user()).await,
         }
     }
 }

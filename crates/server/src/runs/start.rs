@@ -9,16 +9,10 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use flowloom_app::definitions::catalog::Definition;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::inputs::budget;
+use flowloom_app::runs::service::{Call as StartCall, NewRun};
 use flowloom_app::runs::supervisor::Begun;
-use flowloom_core::code::Code;
-use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::Start;
-use flowloom_runtime::clock::SystemClock;
-use flowloom_runtime::effects::Clock as _;
-use flowloom_store::Started;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -27,13 +21,14 @@ use super::shown::Shown;
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::params::Params;
-use crate::problem::{Answer, Problem};
+use crate::problem::Answer;
 use crate::state::Server;
 
 /// A run to start.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NewRun {
+#[schema(as = NewRun)]
+pub(crate) struct RunRequest {
     /// Id of the workflow.
     workflow: String,
     /// Inputs by name; step lists accept any value.
@@ -46,13 +41,13 @@ pub(crate) struct NewRun {
     /// User who owns the run, if the key does not determine it.
     #[serde(default)]
     user: Option<String>,
-    /// Bounds: `tokens=2000,usd=0.05,steps=100,time=30s`.
+    /// Limits of the run: `tokens=2000,usd=0.05,steps=100,time=30s`.
     #[serde(default)]
     budget: Option<String>,
 }
 
 /// Starts a run. With `Accept: text/event-stream`, the response streams the run's events.
-#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run", request_body = NewRun, params(Waiting,
+#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run", request_body = RunRequest, params(Waiting,
     ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
     security(("key" = ["run"])),
     responses((status = 200, description = "The run has ended", content((Shown = "application/json"), (String = "text/event-stream"))),
@@ -64,115 +59,80 @@ pub(crate) async fn start(
     caller: Caller,
     Params(waiting): Params<Waiting>,
     headers: HeaderMap,
-    Body(new, text): Body<NewRun>,
+    Body(new, text): Body<RunRequest>,
 ) -> Answer<Response> {
-    let call = Call { server: &server, owner: admit(&server, &caller, new.user.clone())?, headers: &headers };
+    let call = Call::admitted(&server, &caller, new.user.clone(), &headers)?;
     let run = call.once(&text, async |id| {
         let definition = call.definition(&new.workflow).await?;
         let inputs = new.inputs.unwrap_or_else(|| Map::new().into());
-        let starting = Starting { agent: new.agent, budget: new.budget, ..Starting::with(inputs) };
-        call.begin(&definition, starting, id).await
+        let starting = NewRun { agent: new.agent, budget: new.budget, ..NewRun::with(inputs) };
+        call.begin(&definition, NewRun { id, ..starting }).await
     });
     answer(&server, run.await?, waiting, &headers).await
 }
 
-/// Checks that the caller may start a run now. Returns the user who will own it.
-pub(crate) fn admit(server: &Server, caller: &Caller, user: Option<String>) -> Answer<String> {
-    caller.may(Scope::Run)?;
-    server.live.admit()?;
-    caller.acts_for(user)
-}
-
-/// A request that starts a run.
+/// A call of a route, a schedule or a tool that starts a run.
 pub(crate) struct Call<'a> {
     pub(crate) server: &'a Arc<Server>,
-    /// The user who owns the run.
-    pub(crate) owner: String,
-    pub(crate) headers: &'a HeaderMap,
+    pub(crate) start: StartCall,
 }
 
-/// What to start a definition with.
-pub(crate) struct Starting {
-    pub(crate) inputs: Value,
-    /// The agent as which the run acts.
-    pub(crate) agent: Option<String>,
-    /// Bounds, as [`budget`] reads them.
-    pub(crate) budget: Option<String>,
-    /// The memory key under which the conversation is stored.
-    pub(crate) keep: Option<String>,
-    /// Whether the request streams events, even if it does not accept an event stream.
-    pub(crate) is_heard: bool,
-}
-
-impl Starting {
-    /// Options with inputs only.
-    pub(crate) fn with(inputs: Value) -> Starting {
-        Starting { inputs, agent: None, budget: None, keep: None, is_heard: false }
+impl<'a> Call<'a> {
+    /// The call of a caller who may start a run now, for themselves or for `user`.
+    pub(crate) fn admitted(
+        server: &'a Arc<Server>,
+        caller: &Caller,
+        user: Option<String>,
+        headers: &HeaderMap,
+    ) -> Answer<Call<'a>> {
+        caller.may(Scope::Run)?;
+        server.live.admit()?;
+        let (user, is_heard) = (caller.acts_for(user)?, wants_events(headers));
+        Ok(Call { server, start: StartCall { user, idempotency_key: idempotency_key(headers), is_heard } })
     }
-}
 
-impl Call<'_> {
-    /// Calls the given function to start a run, or returns the run that the same request started under its
-    /// Idempotency-Key. `request` identifies the request. Fails with `KeyReused` if the key was used for another
-    /// request.
+    /// What this process does on behalf of `user`.
+    pub(crate) fn of(server: &'a Arc<Server>, user: &str) -> Call<'a> {
+        Call { server, start: StartCall::of(user) }
+    }
+
+    /// The same under an idempotency key.
+    pub(crate) fn with_key(mut self, key: Option<String>) -> Call<'a> {
+        self.start.idempotency_key = key;
+        self
+    }
+
+    /// The user whose run it is.
+    pub(crate) fn user(&self) -> &str {
+        &self.start.user
+    }
+
+    /// See [`Runs::once`](flowloom_app::runs::service::Runs::once).
     pub(crate) async fn once(
         &self,
         request: &str,
         begin: impl AsyncFnOnce(Option<RunId>) -> Answer<Begun>,
     ) -> Answer<Begun> {
-        let Some(key) = self.headers.get("idempotency-key") else { return begin(None).await };
-        let key = key.to_str().unwrap_or_default();
-        let request = Hash::of(request.as_bytes()).to_string();
-        let id = RunId(uuid::Uuid::now_v7());
-        let store = &self.server.app.store;
-        match store.start_once((&self.owner, key), &request, id, SystemClock.now_ms()).await? {
-            Started::Run(id) if matches!(store.run(id), Ok(Some(_))) => Ok(self.server.live.again(id)),
-            Started::Run(id) => begin(Some(id)).await,
-            Started::Other => Err(Problem::new(Code::KeyReused, "this Idempotency-Key was used for another request")),
-        }
+        self.server.runs.once(&self.start, request, begin).await
     }
 
-    /// Binds the request's Idempotency-Key to an existing run, so that the request is applied to it only once.
+    /// Binds the call's idempotency key to a run that was there before, so that what the call says to it is said once.
     pub(crate) async fn is_for(&self, run: RunId) -> Answer<()> {
-        let Some(key) = self.headers.get("idempotency-key") else { return Ok(()) };
-        let key = key.to_str().unwrap_or_default();
-        Ok(self.server.app.store.started_as((&self.owner, key), run).await?)
+        Ok(self.server.runs.bind_key(&self.start, run).await?)
     }
 
     /// Finds the definition to run. Fails with `NotThere`.
     pub(crate) async fn definition(&self, id: &str) -> Answer<Arc<Definition>> {
-        if let Some(at_hand) = self.server.catalog.at_hand(id) {
-            return Ok(at_hand);
-        }
-        let (server, name, owner) = (self.server.clone(), id.to_owned(), self.owner.clone());
-        let found = crate::blocking::blocking(move || server.catalog.find(&owner, &name)).await??;
-        found.ok_or_else(|| Problem::not_there("workflow", id))
+        Ok(self.server.runs.definition(&self.start.user, id).await?)
     }
 
     /// Starts a run of a definition. Fails with `StepRefused` if it has errors.
-    pub(crate) async fn begin(&self, definition: &Definition, starting: Starting, id: Option<RunId>) -> Answer<Begun> {
-        let server = self.server;
-        let Some(prepared) = definition.ready(&server.catalog, &self.owner).await? else {
-            let message = format!("the workflow {} has errors", definition.id);
-            return Err(Problem::new(Code::StepRefused, message).with_errors(definition.problems.clone()));
-        };
-        let mut limits = server.app.config.limits.within(&prepared.plan.limits);
-        if let Some(text) = &starting.budget {
-            budget(text, &mut limits)?;
-        }
-        let run = prepared.engine.start(Start {
-            plan: prepared.plan.clone(),
-            bundle: prepared.keep(&server.app),
-            inputs: starting.inputs,
-            owner: self.owner.clone(),
-            agent: starting.agent,
-            limits,
-            depth: 0,
-            workflow: Some(definition.id.clone()),
-            keep: starting.keep,
-            id,
-        })?;
-        let is_heard = starting.is_heard || wants_events(self.headers);
-        Ok(server.live.begin(run, prepared.plan.clone(), is_heard).await)
+    pub(crate) async fn begin(&self, definition: &Definition, new: NewRun) -> Answer<Begun> {
+        Ok(self.server.runs.start(&self.start, definition, new).await?)
     }
+}
+
+/// The idempotency key that a request names.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Option<String> {
+    headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().to_owned())
 }

@@ -14,11 +14,12 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::Context;
 use flowloom_runtime::journal::Journal as _;
-use flowloom_runtime::{Control, Engine, Run, Start};
+use flowloom_runtime::{Control, Engine, Run};
 use flowloom_store::Store;
 
 use super::Host;
 use crate::definitions::bundle::{Bundle, plan_of};
+use crate::runs::start::{Prepared, StartRun};
 
 /// Interval of polling a run that another worker drives.
 const LOOK: Duration = Duration::from_millis(100);
@@ -60,19 +61,15 @@ impl Host {
             Begun::Ended(ended) => ended,
             Begun::Run(run) => self.drive(run, plan).await?,
             Begun::Not => {
-                let start = Start {
-                    plan: plan.clone(),
-                    bundle: self.store.keep_bundle(&child.bundle.text()?),
-                    inputs: child.inputs,
-                    owner: context.owner.to_string(),
+                let workflow = Prepared::new(plan.clone(), engine, &child.bundle)?;
+                let start = StartRun {
+                    workflow_id: child.workflow,
                     agent: child.agent,
-                    limits,
                     depth,
-                    workflow: child.workflow,
-                    keep: None,
                     id: Some(id),
+                    ..StartRun::new(&workflow, child.inputs, &context.owner, limits)
                 };
-                self.drive(engine.start(start)?, plan).await?
+                self.drive(start.start(&self.store)?.run, plan).await?
             }
         };
         if let Some(purse) = &context.purse {

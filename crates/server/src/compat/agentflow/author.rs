@@ -13,6 +13,7 @@ use flowloom_app::authoring::happened::Happened;
 use flowloom_app::authoring::{BuiltIn, How, Job, Telling, value_of};
 use flowloom_app::definitions::catalog::Definition;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::runs::supervisor::Begun;
 use flowloom_author::clarify::Said;
 use flowloom_core::code::Code;
@@ -32,7 +33,7 @@ use crate::params::Params;
 use crate::problem::{Answer, Document, Problem};
 use crate::runs::answer::owned;
 use crate::runs::events::{self, Teller};
-use crate::runs::start::{Call, Starting, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// A message of the clarification.
@@ -60,11 +61,11 @@ pub(crate) async fn clarify(
     headers: HeaderMap,
     Body(said, text): Body<Message>,
 ) -> Answer<Response> {
-    let call = Call { server: &server, owner: admit(&server, &caller, said.user_id.clone())?, headers: &headers };
+    let call = Call::admitted(&server, &caller, said.user_id.clone(), &headers)?;
     let definition = built_in(&call, BuiltIn::Clarifier).await?;
     let mut inputs = value_of(&said)?.as_map().cloned().unwrap_or_default();
     inputs.insert("how".into(), value_of(&How::of(&server.app.config))?);
-    let ended = run(&call, (&definition, starting(&server, inputs.into()), &text)).await?;
+    let ended = run(&call, &definition, starting(&server, inputs.into()), &text).await?;
     match (&ended.state.error, ended.state.status) {
         (None, Status::Succeeded) => Ok(Json(ended.presented.output).into_response()),
         (Some(error), _) => Err(Problem::from(error.clone())),
@@ -106,7 +107,7 @@ pub(crate) async fn create_agent(
 ) -> Answer<Response> {
     caller.may(Scope::Write)?;
     wish.check()?;
-    let call = Call { server: &server, owner: admit(&server, &caller, wish.user_id.clone())?, headers: &headers };
+    let call = Call::admitted(&server, &caller, wish.user_id.clone(), &headers)?;
     let ended = thought(&call, &wish, &text).await?;
     Ok(ended.answer(authored(&ended)))
 }
@@ -154,7 +155,7 @@ async fn stream(
         let run = owned(server, caller, &run.to_string())?;
         return go_on(server, run, after).await;
     }
-    let call = Call { server, owner: admit(server, caller, wish.user_id.clone())?, headers };
+    let call = Call::admitted(server, caller, wish.user_id.clone(), headers)?;
     let Begun { id, heard, .. } = begin(&call, &wish, text).await?;
     let heard = heard.or_else(|| server.live.subscribe(id));
     Ok(events::heard_from(server.clone(), id, (0, Box::new(Stages::after(0))), heard))
@@ -163,8 +164,8 @@ async fn stream(
 /// Starts an authoring run, or finds the run that the same request has started.
 pub(crate) async fn begin(call: &Call<'_>, wish: &Wish, request: &str) -> Answer<Begun> {
     let definition = built_in(call, BuiltIn::Thinker).await?;
-    let starting = Starting { is_heard: true, ..starting(call.server, job(call, wish).await?) };
-    call.once(request, async |id| call.begin(&definition, starting, id).await).await
+    let starting = NewRun { is_heard: true, ..starting(call.server, job(call, wish).await?) };
+    call.once(request, async |id| call.begin(&definition, NewRun { id, ..starting }).await).await
 }
 
 /// Streams the events of an authoring run after the last one that the client has.
@@ -211,7 +212,7 @@ impl Teller for Stages {
 pub(crate) async fn thought(call: &Call<'_>, wish: &Wish, request: &str) -> Answer<Ended> {
     let definition = built_in(call, BuiltIn::Thinker).await?;
     let inputs = job(call, wish).await?;
-    run(call, (&definition, starting(call.server, inputs), request)).await
+    run(call, &definition, starting(call.server, inputs), request).await
 }
 
 /// AgentFlow's response to a finished authoring run, successful or not.
@@ -238,7 +239,7 @@ pub(crate) fn authored(ended: &Ended) -> Map {
 
 /// Compiles a built-in workflow for the caller.
 async fn built_in(call: &Call<'_>, which: BuiltIn) -> Answer<Definition> {
-    let (server, owner) = (call.server.clone(), call.owner.clone());
+    let (server, owner) = (call.server.clone(), call.user().to_owned());
     let found = crate::blocking::blocking(move || server.catalog.passing(&owner, which.id(), which.content()));
     Ok(found.await??)
 }
@@ -249,9 +250,9 @@ async fn job(call: &Call<'_>, wish: &Wish) -> Answer<Value> {
     // not be run.
     let taken = crate::blocking::blocking(move || shared.catalog.ids_in_folder()).await?;
     let how = How { keep: true, taken, ..How::of(&call.server.app.config) };
-    Ok(value_of(&Job::new(&wish.intent, &call.owner, how))?)
+    Ok(value_of(&Job::new(&wish.intent, call.user(), how))?)
 }
 
-fn starting(server: &Server, inputs: Value) -> Starting {
-    Starting { budget: server.app.config.author.budget.clone(), ..Starting::with(inputs) }
+fn starting(server: &Server, inputs: Value) -> NewRun {
+    NewRun { budget: server.app.config.author.budget.clone(), ..NewRun::with(inputs) }
 }

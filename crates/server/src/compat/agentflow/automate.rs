@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::response::sse::Event as Sse;
 use flowloom_app::authoring::happened::Happened;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::runs::supervisor::Begun;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
@@ -27,7 +28,7 @@ use crate::params::Params;
 use crate::problem::{Answer, Document};
 use crate::runs::answer::owned;
 use crate::runs::events::{self, Teller};
-use crate::runs::start::{Call, Starting, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// Creates a pipeline for a goal, tests it, stores it and runs it: two runs, one after the other.
@@ -44,17 +45,16 @@ pub(crate) async fn automate(
 ) -> Answer<Response> {
     caller.may(Scope::Write)?;
     wish.check()?;
-    let call = Call { server: &server, owner: admit(&server, &caller, wish.user_id.clone())?, headers: &headers };
+    let call = Call::admitted(&server, &caller, wish.user_id.clone(), &headers)?;
     let thinker = thought(&call, &wish, &text).await?;
     let made = authored(&thinker);
     let Some(id) = pipeline_of(&made) else {
         let told = made.into_iter().filter(|(key, _)| &**key != "pipeline_json");
         return Ok(thinker.answer(told.collect()));
     };
-    let headers = once_for(thinker.id);
-    let call = Call { headers: &headers, ..call };
-    let (definition, _) = definition(&server, call.owner.clone(), Format::Pipeline, &id).await?;
-    let ended = run(&call, (&definition, Starting::with(Map::new().into()), "")).await?;
+    let call = call.with_key(Some(key_of(thinker.id)));
+    let (definition, _) = definition(&server, call.user().to_owned(), Format::Pipeline, &id).await?;
+    let ended = run(&call, &definition, NewRun::with(Map::new().into()), "").await?;
     Ok(ended.answer(told(&made, &ended)))
 }
 
@@ -106,7 +106,7 @@ async fn stream(
             (server.live.again(run), after)
         }
         None => {
-            let call = Call { server, owner: admit(server, caller, wish.user_id.clone())?, headers };
+            let call = Call::admitted(server, caller, wish.user_id.clone(), headers)?;
             (author::begin(&call, &wish, text).await?, 0)
         }
     };
@@ -134,9 +134,8 @@ async fn begun(server: &Arc<Server>, thinker: RunId) -> Answer<Option<(Begun, Ar
     let made = authored(&ended);
     let Some(id) = pipeline_of(&made) else { return Ok(None) };
     let owner = ended.state.created.as_deref().map(|created| created.owner.clone()).unwrap_or_default();
-    let headers = once_for(thinker);
-    let call = Call { server, owner, headers: &headers };
-    let (definition, _) = definition(server, call.owner.clone(), Format::Pipeline, &id).await?;
+    let call = Call::of(server, &owner).with_key(Some(key_of(thinker)));
+    let (definition, _) = definition(server, call.user().to_owned(), Format::Pipeline, &id).await?;
     doer::start(&call, &definition, "").await.map(Some)
 }
 
@@ -146,9 +145,8 @@ fn pipeline_of(made: &Map) -> Option<String> {
 }
 
 /// Derives the idempotency key of the pipeline's run from the authoring run, so that every follower gets the same run.
-fn once_for(thinker: RunId) -> HeaderMap {
-    let key = HeaderValue::try_from(format!("automate/{thinker}"));
-    HeaderMap::from_iter(key.ok().map(|key| (axum::http::HeaderName::from_static("idempotency-key"), key)))
+fn key_of(thinker: RunId) -> String {
+    format!("automate/{thinker}")
 }
 
 /// The response of the pipeline's run, with the log of the authoring run.

@@ -10,6 +10,7 @@ use axum::response::sse::Event as Sse;
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::authoring::happened::{Happened, fields};
 use flowloom_app::definitions::catalog::Definition;
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::runs::supervisor::Begun;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
@@ -30,7 +31,7 @@ use crate::params::At;
 use crate::problem::{Answer, Document, Problem};
 use crate::runs::answer::owned;
 use crate::runs::events::{self, Teller};
-use crate::runs::start::{Call, Starting, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// Builds the response of the route without a stream.
@@ -51,7 +52,7 @@ pub(crate) async fn run_once(
     if let Some(last) = last_of(&headers) {
         return go_on(&server, &caller, last, told_once).await;
     }
-    let call = Call { server: &server, owner: admit(&server, &caller, wanted.user_id.clone())?, headers: &headers };
+    let call = Call::admitted(&server, &caller, wanted.user_id.clone(), &headers)?;
     let definition = passing(&call, &caller, wanted).await?;
     begin(&call, &definition, &text, told_once).await
 }
@@ -89,8 +90,8 @@ async fn kept(server: &Arc<Server>, caller: &Caller, id: &str, headers: &HeaderM
     if let Some(last) = last_of(headers) {
         return go_on(server, caller, last, told_kept).await;
     }
-    let call = Call { server, owner: admit(server, caller, None)?, headers };
-    let (definition, _) = definition(server, call.owner.clone(), flowloom_core::plan::Format::Pipeline, id).await?;
+    let call = Call::admitted(server, caller, None, headers)?;
+    let (definition, _) = definition(server, call.user().to_owned(), flowloom_core::plan::Format::Pipeline, id).await?;
     begin(&call, &definition, "", told_kept).await
 }
 
@@ -102,9 +103,9 @@ async fn begin(call: &Call<'_>, definition: &Definition, request: &str, whole: W
 
 /// Starts a run, or finds the run that the same request has started.
 pub(crate) async fn start(call: &Call<'_>, definition: &Definition, request: &str) -> Answer<(Begun, Arc<Plan>)> {
-    let starting = Starting { is_heard: true, ..Starting::with(Map::new().into()) };
+    let starting = NewRun { is_heard: true, ..NewRun::with(Map::new().into()) };
     let request = format!("{}\n{request}", definition.id);
-    let begun = call.once(&request, async |id| call.begin(definition, starting, id).await).await?;
+    let begun = call.once(&request, async |id| call.begin(definition, NewRun { id, ..starting }).await).await?;
     let plan = match (&begun.heard, &definition.prepared) {
         (Some(_), Some(prepared)) => prepared.plan.clone(),
         // The definition under this id may have changed since.

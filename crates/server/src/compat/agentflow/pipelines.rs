@@ -11,6 +11,7 @@ use axum::response::Response;
 use flowloom_app::definitions::catalog::Definition;
 use flowloom_app::definitions::stored::Content;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::service::NewRun;
 use flowloom_app::tools::workflows::KEEPING;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -30,7 +31,7 @@ use crate::definitions::change::{changeable, delete, not_in_folder};
 use crate::definitions::put;
 use crate::params::At;
 use crate::problem::{Answer, Document, Problem};
-use crate::runs::start::{Call, Starting, admit};
+use crate::runs::start::Call;
 use crate::state::Server;
 
 /// The pipeline in a JSON value: its field `pipeline`, or the value itself.
@@ -150,9 +151,9 @@ pub(crate) async fn run_kept(
     At(id): At<String>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let call = Call { server: &server, owner: admit(&server, &caller, None)?, headers: &headers };
-    let (definition, _) = definition(&server, call.owner.clone(), Format::Pipeline, &id).await?;
-    let ended = run(&call, (&definition, Starting::with(Map::new().into()), "")).await?;
+    let call = Call::admitted(&server, &caller, None, &headers)?;
+    let (definition, _) = definition(&server, call.user().to_owned(), Format::Pipeline, &id).await?;
+    let ended = run(&call, &definition, NewRun::with(Map::new().into()), "").await?;
     Ok(ended.answer(told_kept(&ended)))
 }
 
@@ -189,9 +190,9 @@ pub(crate) async fn run_once(
     headers: HeaderMap,
     Body(wanted, text): Body<RunOnce>,
 ) -> Answer<Response> {
-    let call = Call { server: &server, owner: admit(&server, &caller, wanted.user_id.clone())?, headers: &headers };
+    let call = Call::admitted(&server, &caller, wanted.user_id.clone(), &headers)?;
     let definition = passing(&call, &caller, wanted).await?;
-    let ended = run(&call, (&definition, Starting::with(Map::new().into()), &text)).await?;
+    let ended = run(&call, &definition, NewRun::with(Map::new().into()), &text).await?;
     Ok(ended.answer(told_once(&ended)))
 }
 
@@ -200,7 +201,7 @@ pub(crate) async fn passing(call: &Call<'_>, caller: &Caller, wanted: RunOnce) -
     let mut pipeline = inner(&wanted.pipeline);
     let id = with_id(&mut pipeline);
     let given = Value::map(wanted.blocks.map(|blocks| ("blocks", blocks)));
-    let (shared, owner) = (call.server.clone(), call.owner.clone());
+    let (shared, owner) = (call.server.clone(), call.user().to_owned());
     let found = crate::blocking::blocking(move || shared.catalog.passing(&owner, &id, content(&id, &given, pipeline)));
     let definition = found.await??;
     let mut functions = definition.prepared.iter().flat_map(|prepared| &prepared.plan.functions);

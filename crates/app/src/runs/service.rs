@@ -1,0 +1,149 @@
+//! Runs for the callers of one process: found by their workflow's id, started once for each idempotency key, and driven.
+
+use std::sync::Arc;
+
+use flowloom_core::code::Code;
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::limits::Limits;
+use flowloom_core::value::Value;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::effects::Clock as _;
+use flowloom_store::{Started, Store};
+
+use super::inputs::budget;
+use super::start::StartRun;
+use super::supervisor::{Begun, Live};
+use crate::definitions::catalog::{Catalog, Definition};
+
+/// The runs that a process starts and drives for those who call it.
+#[derive(Clone)]
+pub struct Runs {
+    store: Arc<Store>,
+    catalog: Arc<Catalog>,
+    live: Arc<Live>,
+    limits: Limits,
+}
+
+/// A request that starts a run.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The user whose run it is.
+    pub user: String,
+    /// The idempotency key of the call: the same key starts one run.
+    pub idempotency_key: Option<String>,
+    /// Whether the caller follows the run from its first event.
+    pub is_heard: bool,
+}
+
+impl Call {
+    /// A call on behalf of a user, without an idempotency key, that does not follow the run.
+    pub fn of(user: &str) -> Call {
+        Call { user: user.to_owned(), idempotency_key: None, is_heard: false }
+    }
+}
+
+/// The settings of a run of a definition.
+pub struct NewRun {
+    /// Its inputs.
+    pub inputs: Value,
+    /// The agent as which the run acts.
+    pub agent: Option<String>,
+    /// Bounds, as [`budget`] reads them.
+    pub budget: Option<String>,
+    /// The key of the conversation that it is a turn of.
+    pub thread: Option<String>,
+    /// Whether the run is followed from its first event, whatever the call says.
+    pub is_heard: bool,
+    /// The id that was reserved for it.
+    pub id: Option<RunId>,
+}
+
+impl NewRun {
+    /// A run with nothing but inputs.
+    pub fn with(inputs: Value) -> NewRun {
+        NewRun { inputs, agent: None, budget: None, thread: None, is_heard: false, id: None }
+    }
+}
+
+/// Why a definition was not run.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// The error.
+    pub error: StepError,
+    /// The problems of the definition, as JSON, if it has errors.
+    pub problems: Vec<serde_json::Value>,
+}
+
+impl From<StepError> for NotStarted {
+    fn from(error: StepError) -> NotStarted {
+        NotStarted { error, problems: Vec::new() }
+    }
+}
+
+impl Runs {
+    /// The runs of the definitions in `catalog`, within `limits`, driven by `live`.
+    pub fn new(store: Arc<Store>, catalog: Arc<Catalog>, live: Arc<Live>, limits: Limits) -> Runs {
+        Runs { store, catalog, live, limits }
+    }
+
+    /// The definition called `id` that counts for `user`. Fails with `NotThere` if there is none.
+    pub async fn definition(&self, user: &str, id: &str) -> Result<Arc<Definition>, StepError> {
+        if let Some(at_hand) = self.catalog.at_hand(id) {
+            return Ok(at_hand);
+        }
+        let (catalog, name, user) = (self.catalog.clone(), id.to_owned(), user.to_owned());
+        let found = tokio::task::spawn_blocking(move || catalog.find(&user, &name)).await;
+        let found = found.map_err(|error| StepError::new(Code::StoreFailed, format!("the work was not done: {error}")));
+        found??.ok_or_else(|| StepError::new(Code::NotThere, format!("there is no workflow {id}")))
+    }
+
+    /// The run that `begin` starts under the id that it gets, or the one that the same call has started before under its
+    /// idempotency key. `request` is what makes it the same call. Fails with `KeyReused` if another call has used the key.
+    pub async fn once<E: From<StepError>>(
+        &self,
+        call: &Call,
+        request: &str,
+        begin: impl AsyncFnOnce(Option<RunId>) -> Result<Begun, E>,
+    ) -> Result<Begun, E> {
+        let Some(key) = &call.idempotency_key else { return begin(None).await };
+        let request = Hash::of(request.as_bytes()).to_string();
+        let id = RunId(uuid::Uuid::now_v7());
+        match self.store.start_once((&call.user, key), &request, id, SystemClock.now_ms()).await? {
+            Started::Run(id) if matches!(self.store.run(id), Ok(Some(_))) => Ok(self.live.again(id)),
+            Started::Run(id) => begin(Some(id)).await,
+            Started::Other => {
+                Err(StepError::new(Code::KeyReused, "this Idempotency-Key was used for another call").into())
+            }
+        }
+    }
+
+    /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
+    pub async fn bind_key(&self, call: &Call, run: RunId) -> Result<(), StepError> {
+        match &call.idempotency_key {
+            Some(key) => self.store.started_as((&call.user, key), run).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Starts a run of a definition and drives it.
+    pub async fn start(&self, call: &Call, definition: &Definition, new: NewRun) -> Result<Begun, NotStarted> {
+        let Some(prepared) = definition.ready(&self.catalog, &call.user).await? else {
+            let error = StepError::new(Code::StepRefused, format!("the workflow {} has errors", definition.id));
+            return Err(NotStarted { error, problems: definition.problems.clone() });
+        };
+        let mut limits = self.limits.within(&prepared.plan.limits);
+        if let Some(text) = &new.budget {
+            budget(text, &mut limits)?;
+        }
+        let start = StartRun {
+            workflow_id: Some(definition.id.clone()),
+            agent: new.agent,
+            thread: new.thread,
+            id: new.id,
+            ..StartRun::new(&prepared, new.inputs, &call.user, limits)
+        };
+        Ok(self.live.begin(start.start(&self.store)?, call.is_heard || new.is_heard).await)
+    }
+}

@@ -1,0 +1,109 @@
+//! Starting runs. Commands, routes, schedules, hooks and the steps of other runs all start one with a [`StartRun`].
+
+use std::sync::Arc;
+
+use flowloom_core::error::StepError;
+use flowloom_core::hash::Hash;
+use flowloom_core::id::RunId;
+use flowloom_core::limits::Limits;
+use flowloom_core::plan::Plan;
+use flowloom_core::value::Value;
+use flowloom_runtime::{Engine, Run, Start};
+use flowloom_store::Store;
+
+use crate::definitions::bundle::Bundle;
+
+/// A workflow that is ready to be run.
+#[derive(Clone)]
+pub struct Prepared {
+    /// The compiled definition.
+    pub plan: Arc<Plan>,
+    /// The engine of its runs.
+    pub engine: Engine,
+    /// The bundle of its runs: hash and JSON.
+    bundle: (Hash, Arc<str>),
+}
+
+impl Prepared {
+    /// A plan with the engine that runs it and the bundle that it was compiled from.
+    pub fn new(plan: Arc<Plan>, engine: Engine, bundle: &Bundle) -> Result<Prepared, StepError> {
+        let text = bundle.text()?;
+        Ok(Prepared { plan, engine, bundle: (Hash::of(text.as_bytes()), text.into()) })
+    }
+
+    /// The bundle of its runs.
+    pub(crate) fn bundle(&self) -> Result<Bundle, StepError> {
+        Bundle::parse(&self.bundle.1)
+    }
+
+    /// The hash of that bundle.
+    pub(crate) fn hash(&self) -> Hash {
+        self.bundle.0
+    }
+}
+
+/// A run to start.
+pub struct StartRun<'a> {
+    /// Id of the workflow.
+    pub workflow: &'a Prepared,
+    /// The id under which the workflow is recorded, if it has one.
+    pub workflow_id: Option<String>,
+    /// Its inputs.
+    pub inputs: Value,
+    /// The user whose run it is.
+    pub user: String,
+    /// The agent as which the run acts.
+    pub agent: Option<String>,
+    /// Its limits.
+    pub limits: Limits,
+    /// The key of the conversation that it is a turn of: what was said is stored under it when the run ends.
+    pub thread: Option<String>,
+    /// The number of runs around it.
+    pub depth: u32,
+    /// The id that was reserved for it, for example by an idempotency key; a new one if none was.
+    pub id: Option<RunId>,
+}
+
+/// A run that was started and is to be driven.
+pub struct StartedRun {
+    /// The run.
+    pub run: Run,
+    /// The plan that it follows.
+    pub plan: Arc<Plan>,
+}
+
+impl<'a> StartRun<'a> {
+    /// A run of a workflow with inputs, for a user, within limits.
+    pub fn new(workflow: &'a Prepared, inputs: Value, user: &str, limits: Limits) -> StartRun<'a> {
+        StartRun {
+            workflow,
+            workflow_id: None,
+            inputs,
+            user: user.to_owned(),
+            agent: None,
+            limits,
+            thread: None,
+            depth: 0,
+            id: None,
+        }
+    }
+
+    /// Records the bundle and starts the run. Fails if the inputs do not fit the plan.
+    pub fn start(self, store: &Store) -> Result<StartedRun, StepError> {
+        let Prepared { plan, engine, bundle: (bundle, text) } = self.workflow;
+        store.keep_hashed(*bundle, text);
+        let run = engine.start(Start {
+            plan: plan.clone(),
+            bundle: *bundle,
+            inputs: self.inputs,
+            owner: self.user,
+            agent: self.agent,
+            limits: self.limits,
+            depth: self.depth,
+            workflow: self.workflow_id,
+            keep: self.thread,
+            id: self.id,
+        })?;
+        Ok(StartedRun { run, plan: plan.clone() })
+    }
+}
