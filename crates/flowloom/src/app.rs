@@ -205,7 +205,7 @@ impl App {
     pub(crate) fn bundle_of(&self, which: BuiltIn) -> Result<Bundle, StepError> {
         let content = which.content();
         let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
-        self.bundle(&content.entry, &files, Format::Steps)
+        self.bundle(&content.entry, &files, flowloom_formats::steps::FORMAT)
     }
 
     /// The run that a person means, with its record and its plan.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::plan::Format;
 use flowloom_formats::agent::OfferedFlow;
 use flowloom_formats::flow;
 use serde::{Deserialize, Serialize};
@@ -44,7 +43,7 @@ pub(crate) async fn offered(catalog: &Arc<Catalog>, holder: &str) -> Result<Flow
     let listed = tokio::task::spawn_blocking(move || offers::definitions(&shared, &whose)).await;
     let mut flows = Flows::new();
     for definition in listed.map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?? {
-        if definition.format != Format::Agent
+        if definition.format != flowloom_formats::agent::FORMAT
             && let Some(flow) = Box::pin(offer(catalog, &definition, holder)).await?
         {
             flows.insert(definition.id.clone(), flow);
@@ -59,7 +58,7 @@ async fn offer(catalog: &Arc<Catalog>, definition: &Definition, holder: &str) ->
     };
     // A flow is declared to agents as its own system declares it.
     let declaration = match definition.format {
-        Format::Flow => flow::tool(&prepared.plan, &definition.id),
+        flow::FORMAT => flow::tool(&prepared.plan, &definition.id),
         _ => offer.declaration,
     };
     Ok(Some(Flow { declaration, bundle: prepared.bundle()? }))
@@ -73,12 +72,12 @@ pub(crate) async fn complete(
     source: Source,
     holder: &str,
 ) -> Result<Source, StepError> {
-    if source.compiled.format != Some(Format::Agent) {
+    if source.compiled.format != Some(flowloom_formats::agent::FORMAT) {
         return Ok(source);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let catalog = Arc::new(Catalog::new(folder.to_owned(), app.clone()));
     let flows = Some(offered(&catalog, holder).await?);
-    let reading = Reading { config: &app.config, format: Some(Format::Agent), lenient };
+    let reading = Reading { config: &app.config, format: Some(flowloom_formats::agent::FORMAT), lenient };
     Ok(source::load_with(path, &reading, Offered { flows, ..source.offered }))
 }

@@ -83,7 +83,7 @@ pub(crate) fn distinct(mut offers: Vec<Offer>) -> Vec<Offer> {
 
 /// Whether agents are to be offered a definition: flows can be switched off.
 fn is_active(catalog: &Catalog, definition: &Definition) -> Result<bool, StepError> {
-    if definition.format != Format::Flow {
+    if definition.format != flow::FORMAT {
         return Ok(true);
     }
     let content = catalog.content(definition)?;
@@ -93,7 +93,7 @@ fn is_active(catalog: &Catalog, definition: &Definition) -> Result<bool, StepErr
 impl Offer {
     /// The workflow called `id` as a tool.
     pub(crate) fn of(id: &str, plan: Arc<Plan>) -> Offer {
-        let own = (plan.format == Format::Flow).then(|| flow::tool(&plan, id));
+        let own = (plan.format == flow::FORMAT).then(|| flow::tool(&plan, id));
         let (name, description) = match own {
             Some(own) => (own.name, own.description),
             None if plan.description.is_empty() => (name_of(id), format!("Run the workflow: {}", plan.name)),
@@ -155,7 +155,7 @@ fn property(format: Format, input: &Input) -> Value {
     let description = input.description.clone().unwrap_or_else(usual);
     let mut property = match &input.kind {
         // What variables of flows are is not declared: they are written as text.
-        InputKind::Any if format != Format::Flow => map([("description", description.into())]),
+        InputKind::Any if format != flow::FORMAT => map([("description", description.into())]),
         InputKind::Any | InputKind::Text => typed("string", description),
         InputKind::Number => typed("number", description),
         InputKind::Boolean => typed("boolean", description),
@@ -177,7 +177,7 @@ fn property(format: Format, input: &Input) -> Value {
         }
     };
     // What a flow starts its variables with is for itself, and often a key.
-    if let Some(default) = input.default.as_ref().filter(|_| format != Format::Flow) {
+    if let Some(default) = input.default.as_ref().filter(|_| format != flow::FORMAT) {
         property.insert("default".into(), default.clone());
     }
     property.into()

@@ -52,7 +52,7 @@ impl<'a> Why<'a> {
 }
 
 /// A run that was started.
-pub(crate) fn summary<'a>(id: RunId, plan: &Plan, state: &'a RunState, env: &Env) -> Summary<'a> {
+pub(crate) fn summary<'a>(id: RunId, plan: &'a Plan, state: &'a RunState, env: &Env) -> Summary<'a> {
     let presented = present(plan, state, env);
     let path = state.failed.as_ref().map(Path::as_str);
     Summary {

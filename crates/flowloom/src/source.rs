@@ -81,7 +81,8 @@ pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) ->
             let mut compiled = compile(&name, &sources, format);
             let beside = compiled.format.map(flowloom_formats::beside).unwrap_or_default();
             let has_more = read_beside(path, beside, limit, &mut sources.files);
-            let has_agents = compiled.format == Some(Format::Graph) && read_agents(limit, &mut sources);
+            let has_agents =
+                compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
             if has_more || has_agents {
                 compiled = compile(&name, &sources, format);
             }
@@ -195,10 +196,10 @@ fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
 /// The format named on the command line.
 pub(crate) fn format(name: Option<&str>) -> Result<Option<Format>, Failure> {
     let Some(name) = name else { return Ok(None) };
-    match Format::parse(name) {
+    match flowloom_formats::find_format(name) {
         Some(format) => Ok(Some(format)),
         None => {
-            let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+            let names: Vec<_> = flowloom_formats::formats().map(|format| format.to_string()).collect();
             Err(Failure::usage(format!("there is no format {name:?}; it is one of {}", names.join(", "))))
         }
     }

@@ -7,9 +7,10 @@ use flowloom_core::json::parse_value;
 use flowloom_core::plan::{AgentTool, ToolEffect};
 use flowloom_core::value::Value;
 
+use crate::problems::Problems;
 use crate::servers::tool_name;
+use crate::sources::Sources;
 use crate::steps::BUILT_IN;
-use crate::{Problems, Sources};
 
 /// What the configuration says of a function to models.
 #[derive(Clone, Debug, Default)]

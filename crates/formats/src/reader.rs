@@ -5,15 +5,7 @@ use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
 use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
 use flowloom_core::value::Value;
 
-use crate::Problems;
-
-/// A definition file that is to be compiled.
-pub(crate) struct Source<'a> {
-    pub(crate) file: &'a str,
-    pub(crate) text: &'a str,
-    /// The tree of the text, if it has been read already.
-    pub(crate) tree: Option<Node>,
-}
+use crate::problems::Problems;
 
 /// The path of a file that belongs to the definition `file`, from its place below the definition's folder.
 pub(crate) fn beside_file(file: &str, place: &str) -> String {

@@ -44,7 +44,7 @@ impl Content {
 
     /// An agent of one file.
     pub(crate) fn agent(text: String) -> Content {
-        Content { format: Some(Format::Agent), ..Content::single("agent.json", text) }
+        Content { format: Some(flowloom_formats::agent::FORMAT), ..Content::single("agent.json", text) }
     }
 
     /// Reads what the store has.
@@ -107,7 +107,7 @@ pub(crate) fn compile_for(
     let mut parts: Vec<Looked> = Vec::new();
     let mut compiled = compile(&content.entry, &sources, format);
     let limit = reading.config.limits.source_bytes;
-    if compiled.format == Some(Format::Graph) && source::read_agents(limit, &mut sources) {
+    if compiled.format == Some(graph::FORMAT) && source::read_agents(limit, &mut sources) {
         compiled = compile(&content.entry, &sources, format);
     }
     let compiled = loop {

@@ -23,7 +23,7 @@ pub(crate) struct Workflow {
     name: String,
     description: String,
     /// `flow`, `steps`, `pipeline`, `graph` or `markdown`.
-    format: &'static str,
+    format: String,
     /// Its file in the served folder, if it lies there.
     file: Option<String>,
     /// Who put it into the store, if it is kept there: `api`, `sync` or `function`.
@@ -96,7 +96,7 @@ pub(super) fn shown(definition: &Definition) -> Workflow {
         id: definition.id.clone(),
         name: plan.map(|plan| plan.name.clone()).unwrap_or_default(),
         description: plan.map(|plan| plan.description.clone()).unwrap_or_default(),
-        format: definition.format.name(),
+        format: definition.format.to_string(),
         file: definition.file().map(str::to_owned),
         origin: row.map(|row| row.origin.name()),
         version: row.map(|row| row.version),

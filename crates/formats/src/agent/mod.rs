@@ -13,15 +13,17 @@ use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Agent, CallLimit, Composite, Format, Generate, Inputs, Plan, Step};
+use flowloom_core::plan::{Agent, CallLimit, Composite, Env, Format, Generate, Inputs, Plan, Step};
 use flowloom_core::render::Style;
+use flowloom_core::state::RunState;
 use flowloom_core::value::Map;
 
-use crate::reader::{Fields, Source, read_json};
-use crate::{Problems, Sources};
+use crate::detect::Shape;
+use crate::front_end::{FrontEnd, Presented, Source};
+use crate::problems::Problems;
+use crate::reader::{Fields, read_json};
+use crate::sources::Sources;
 use tools::Tools;
-
-pub use present::present;
 
 /// The keys there are, with those that records of agents have in graphs.
 const KEYS: [&str; 14] = [
@@ -67,13 +69,50 @@ pub struct OfferedFlow {
     pub declaration: ToolDeclaration,
 }
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("agent");
+
+/// The front end.
+pub(crate) struct AgentFormat;
+
+impl FrontEnd for AgentFormat {
+    fn format(&self) -> Format {
+        FORMAT
+    }
+
+    fn schema(&self) -> &'static str {
+        include_str!("schema.json")
+    }
+
+    fn companions(&self) -> &'static [&'static str] {
+        &["tools/*.json"]
+    }
+
+    fn likeness(&self, shape: &Shape<'_>) -> u8 {
+        if shape.has(&["systemPrompt", "system_prompt"]) && !shape.has(&["steps"]) { 2 } else { 0 }
+    }
+
+    fn compile(
+        &self,
+        source: Source<'_>,
+        sources: &Sources,
+        problems: &mut Problems,
+        needs: &mut Vec<String>,
+    ) -> Option<Plan> {
+        compile(source, sources, problems, needs)
+    }
+
+    fn present(&self, _plan: &Plan, state: &RunState, env: &Env) -> Presented {
+        present::present(state, env)
+    }
+
+    fn offered_functions<'p>(&self, plan: &'p Plan) -> Vec<&'p str> {
+        plan.functions.iter().map(|(function, _)| &**function).collect()
+    }
+}
+
 /// Compiles an agent.
-pub(crate) fn compile(
-    source: Source<'_>,
-    sources: &Sources,
-    problems: &mut Problems,
-    needs: &mut Vec<String>,
-) -> Option<Plan> {
+fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let fields = Fields::of(&node, "an agent", problems)?;
@@ -125,7 +164,7 @@ pub(crate) fn compile(
     };
     let agent = Agent { generate, tools, limit: CallLimit::Calls(limit), must_call };
     Some(Plan {
-        format: Format::Agent,
+        format: FORMAT,
         name: name.unwrap_or_else(|| file.to_owned()),
         id,
         description,

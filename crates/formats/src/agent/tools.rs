@@ -11,9 +11,10 @@ use flowloom_core::value::Value;
 
 use super::OfferedFlow;
 use crate::graph::{TOOLS, ToolRecords};
+use crate::problems::Problems;
 use crate::reader::beside_file;
 use crate::servers::tool_name;
-use crate::{Problems, Sources};
+use crate::sources::Sources;
 
 /// What AnythingLLM puts before the names of flows in its lists of tools.
 const PLUGIN: &str = "@@";

@@ -14,14 +14,18 @@ use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
-use flowloom_core::plan::{Composite, Format, Input, Inputs, Kind, Plan, Step};
+use flowloom_core::plan::{Composite, Env, Format, Input, Inputs, Kind, Plan, Step};
 use flowloom_core::render::Style;
+use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 
-use crate::Problems;
-use crate::reader::{Fields, Source, read_json};
+use crate::detect::Shape;
+use crate::front_end::{FrontEnd, Presented, Source};
+use crate::problems::Problems;
+use crate::reader::{Fields, read_json};
+use crate::sources::Sources;
+use crate::spoken::{self, Spoken};
 
-pub use present::present;
 pub use tool::{ToolReply, is_active, tool, tool_reply};
 
 /// How values become text in a flow: unknown and null references stay as they are, everything else is JavaScript's text.
@@ -57,8 +61,53 @@ pub fn unwrap_item(text: &str) -> Option<Value> {
     Some(map.into())
 }
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("flow");
+
+/// The front end.
+pub(crate) struct FlowFormat;
+
+impl FrontEnd for FlowFormat {
+    fn format(&self) -> Format {
+        FORMAT
+    }
+
+    fn schema(&self) -> &'static str {
+        include_str!("schema.json")
+    }
+
+    fn likeness(&self, shape: &Shape<'_>) -> u8 {
+        if wrapped(shape.whole).is_some() {
+            return 6;
+        }
+        // A flow's only required key is `steps`; an empty list of steps is a flow that does nothing.
+        match shape.has_item_with("steps", &["type", "config"]) || shape.has(&["active"]) {
+            true => 3,
+            false => u8::from(shape.has(&["steps"])),
+        }
+    }
+
+    fn compile(
+        &self,
+        source: Source<'_>,
+        _sources: &Sources,
+        problems: &mut Problems,
+        _needs: &mut Vec<String>,
+    ) -> Option<Plan> {
+        compile(source, problems)
+    }
+
+    fn present(&self, plan: &Plan, state: &RunState, _env: &Env) -> Presented {
+        present::present(plan, state)
+    }
+
+    fn spoken(&self, plan: &Plan, _inputs: &Value) -> Option<Spoken> {
+        spoken::of_last_step(plan)
+    }
+}
+
 /// Compiles a flow.
-pub(crate) fn compile(source: Source<'_>, problems: &mut Problems) -> Option<Plan> {
+fn compile(source: Source<'_>, problems: &mut Problems) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let Some((flow, name)) = wrapped(&node) else {
@@ -101,7 +150,7 @@ impl Compiler<'_> {
         let root =
             Step { title: name.clone(), span, ..Step::new(root_key(), Kind::Composite(Composite::Sequence(steps))) };
         let plan = Plan {
-            format: Format::Flow,
+            format: FORMAT,
             id: fields.node("uuid").and_then(Node::as_str).map(str::to_owned),
             name,
             description: description.unwrap_or_default(),

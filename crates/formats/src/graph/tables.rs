@@ -11,7 +11,8 @@ use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Node, NodeKind};
 
 use super::rows::{EDGES, NODES, WORKFLOWS};
-use crate::{Problems, Sources};
+use crate::problems::Problems;
+use crate::sources::Sources;
 
 /// The columns that a table cannot do without, and its name.
 const TABLES: [(&str, &[&str]); 3] = [

@@ -28,18 +28,19 @@ use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Composite, Format, Inputs, Plan, Step};
+use flowloom_core::plan::{Composite, Env, Format, Inputs, Plan, Step};
 use flowloom_core::render::Style;
-use flowloom_core::value::Map;
+use flowloom_core::state::RunState;
+use flowloom_core::value::{Map, Value};
 use markdown::mdast::Node;
 
-use crate::reader::Source;
-use crate::{Problems, Sources};
+use crate::front_end::{FrontEnd, Presented, Source};
+use crate::problems::Problems;
+use crate::sources::Sources;
+use crate::spoken::{self, Spoken};
 use frontmatter::Frontmatter;
 use parse::Text;
 use scope::{Meaning, Names};
-
-pub use present::present;
 
 /// What stands between the instructions and a role.
 pub const ROLE_MARK: &str = "\n\nYour role in this step: ";
@@ -76,13 +77,51 @@ struct Compiler<'a> {
     undeclared: Vec<(String, bool)>,
 }
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("markdown");
+
+/// The front end.
+pub(crate) struct MarkdownFormat;
+
+impl FrontEnd for MarkdownFormat {
+    fn format(&self) -> Format {
+        FORMAT
+    }
+
+    fn schema(&self) -> &'static str {
+        include_str!("frontmatter.schema.json")
+    }
+
+    fn recognises(&self, file: &str, _text: &str) -> bool {
+        let name = file.to_ascii_lowercase();
+        name.ends_with(".mdx") || name.ends_with(".md")
+    }
+
+    fn compile(
+        &self,
+        source: Source<'_>,
+        sources: &Sources,
+        problems: &mut Problems,
+        needs: &mut Vec<String>,
+    ) -> Option<Plan> {
+        compile(source, sources, problems, needs)
+    }
+
+    fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
+        present::present(plan, state, env)
+    }
+
+    fn spoken(&self, plan: &Plan, inputs: &Value) -> Option<Spoken> {
+        spoken::of_only_answer(plan, inputs)
+    }
+
+    fn offered_functions<'p>(&self, plan: &'p Plan) -> Vec<&'p str> {
+        plan.functions.iter().map(|(function, _)| &**function).collect()
+    }
+}
+
 /// Compiles a Markdown workflow; files that it includes and `sources` does not have are added to `needs`.
-pub(crate) fn compile(
-    source: Source<'_>,
-    sources: &Sources,
-    problems: &mut Problems,
-    needs: &mut Vec<String>,
-) -> Option<Plan> {
+fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
     if let Err(message) = source::scan(source.text) {
         problems.error(Code::TooComplex, Span::default(), message);
         return None;
@@ -156,7 +195,7 @@ impl Compiler<'_> {
             }
         }
         Some(Plan {
-            format: Format::Markdown,
+            format: FORMAT,
             id: None,
             name,
             description,

@@ -9,7 +9,7 @@ use markdown::message::Place;
 use markdown::{Constructs, MdxSignal, ParseOptions, to_mdast};
 
 use super::lex;
-use crate::Problems;
+use crate::problems::Problems;
 
 /// Bytes that may be looked at to find the ends of expressions, for each byte of a file and in any case.
 const LOOKS: (usize, usize) = (64, 4 << 20);

@@ -13,7 +13,8 @@ use flowloom_core::render::{self, Style};
 use flowloom_core::value::Value;
 
 use super::{BLOCKS, template};
-use crate::{Problems, Sources};
+use crate::problems::Problems;
+use crate::sources::Sources;
 
 /// How inputs become text in a prompt: what is not text is JSON, and what is not an input stays as it is written.
 const PROMPT_RULES: TextRules =

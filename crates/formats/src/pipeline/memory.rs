@@ -6,7 +6,7 @@ use flowloom_core::expr::{Data, Part, Ref, Segment, Template};
 use flowloom_core::json::{Node, parse_node};
 
 use super::{inner, template};
-use crate::Problems;
+use crate::problems::Problems;
 use crate::reader::Fields;
 
 /// The name of what is never there: what a reference to a key becomes that is not declared.

@@ -16,19 +16,23 @@ use flowloom_core::json::{Node, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Assignment, Composite, Dag, DagNode, Format, Inputs, Kind, Leaf, MemoryOperation, MemoryStep, OnError, Plan, Step,
-    Write,
+    Assignment, Composite, Dag, DagNode, Env, Format, Inputs, Kind, Leaf, MemoryOperation, MemoryStep, OnError, Plan,
+    Step, Write,
 };
 use flowloom_core::render::Style;
+use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 
-use crate::reader::{Fields, Source, beside_file, read_json};
-use crate::{Problems, Sources};
+use crate::detect::Shape;
+use crate::front_end::{FrontEnd, Presented, Source};
+use crate::problems::Problems;
+use crate::reader::{Fields, beside_file, read_json};
+use crate::sources::Sources;
 use blocks::{Blocks, Definition};
 
 pub use blocks::{built_in, check_block};
 pub use memory::memory_keys;
-pub use present::{PlanNode, dag, node_results, nodes, order, present};
+pub use present::{PlanNode, dag, node_results, nodes, order};
 
 /// How values become text in a pipeline: as in Python; what has no value is `null`, or nothing within text.
 pub const RULES: TextRules =
@@ -62,13 +66,46 @@ const KEYS: [&str; 13] = [
     "metadata",
 ];
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("pipeline");
+
+/// The front end.
+pub(crate) struct PipelineFormat;
+
+impl FrontEnd for PipelineFormat {
+    fn format(&self) -> Format {
+        FORMAT
+    }
+
+    fn schema(&self) -> &'static str {
+        include_str!("schema.json")
+    }
+
+    fn companions(&self) -> &'static [&'static str] {
+        &["blocks/*.json"]
+    }
+
+    fn likeness(&self, shape: &Shape<'_>) -> u8 {
+        if shape.has(&["nodes"]) { 4 } else { 0 }
+    }
+
+    fn compile(
+        &self,
+        source: Source<'_>,
+        sources: &Sources,
+        problems: &mut Problems,
+        needs: &mut Vec<String>,
+    ) -> Option<Plan> {
+        compile(source, sources, problems, needs)
+    }
+
+    fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
+        present::present(plan, state, env)
+    }
+}
+
 /// Compiles a pipeline.
-pub(crate) fn compile(
-    source: Source<'_>,
-    sources: &Sources,
-    problems: &mut Problems,
-    needs: &mut Vec<String>,
-) -> Option<Plan> {
+fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let inner = inner(&node);
@@ -148,7 +185,7 @@ impl Compiler<'_> {
         steps.push(dag);
         let root = Kind::Composite(Composite::Sequence(steps));
         Some(Plan {
-            format: Format::Pipeline,
+            format: FORMAT,
             name: name.or_else(|| id.clone()).unwrap_or_else(|| self.file.to_owned()),
             id,
             description: prompt.unwrap_or_default(),

@@ -17,16 +17,22 @@ use flowloom_core::json::{Node, parse_literal, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Composite, Exhausted, Format, Inputs, Kind, Leaf, Loop, LoopOutput, LoopTest, OnError, Plan, Policy, RetryRule,
-    Step, Write,
+    Composite, Env, Exhausted, Format, Inputs, Kind, Leaf, Loop, LoopOutput, LoopTest, OnError, Plan, Policy,
+    RetryRule, Step, Write,
 };
 use flowloom_core::render::Style;
+use flowloom_core::state::RunState;
+use flowloom_core::value::Value;
 
-use crate::reader::{Fields, Source, find, read_json};
-use crate::{Problems, Sources};
+use crate::detect::Shape;
+use crate::front_end::{FrontEnd, Presented, Source};
+use crate::problems::Problems;
+use crate::reader::{Fields, find, read_json};
+use crate::sources::Sources;
+use crate::spoken::{self, Spoken};
 
 pub use functions::BUILT_IN;
-pub use present::{not_found, present, run_record, status_word};
+pub use present::{not_found, run_record, status_word};
 
 /// How values become text in a step list: unknown names stay as they are, objects are compact JSON.
 pub const RULES: TextRules =
@@ -69,8 +75,52 @@ pub(crate) fn literal_start(text: &str) -> Option<usize> {
     rest.starts_with('{').then(|| text.len() - rest.len())
 }
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("steps");
+
+/// The front end.
+pub(crate) struct StepsFormat;
+
+impl FrontEnd for StepsFormat {
+    fn format(&self) -> Format {
+        FORMAT
+    }
+
+    fn schema(&self) -> &'static str {
+        include_str!("schema.json")
+    }
+
+    fn recognises(&self, _file: &str, text: &str) -> bool {
+        literal_start(text).is_some()
+    }
+
+    fn likeness(&self, shape: &Shape<'_>) -> u8 {
+        let keys = ["functionId", "promptTemplate", "errorMode", "mode"];
+        // A list of nodes says more of a definition than its steps.
+        if shape.has_item_with("steps", &keys) && !shape.has(&["nodes"]) { 4 } else { 0 }
+    }
+
+    fn compile(
+        &self,
+        source: Source<'_>,
+        sources: &Sources,
+        problems: &mut Problems,
+        _needs: &mut Vec<String>,
+    ) -> Option<Plan> {
+        compile(source, sources, problems)
+    }
+
+    fn present(&self, plan: &Plan, state: &RunState, _env: &Env) -> Presented {
+        present::present(plan, state)
+    }
+
+    fn spoken(&self, plan: &Plan, _inputs: &Value) -> Option<Spoken> {
+        spoken::of_last_step(plan)
+    }
+}
+
 /// Compiles a step list.
-pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| {
         let parsed = literal_start(text).map_or_else(|| parse_node(text), |start| parse_literal(text, start));
@@ -116,7 +166,7 @@ impl Compiler<'_> {
         let steps = self.batches(&rows);
         let root = Step { span, ..Step::new(Key::nth("steps", 1), Kind::Composite(Composite::Sequence(steps))) };
         Some(Plan {
-            format: Format::Steps,
+            format: FORMAT,
             id: id.map(|(id, _)| id.to_owned()),
             name: name.unwrap_or_else(|| file.to_owned()),
             description: description.unwrap_or_default(),

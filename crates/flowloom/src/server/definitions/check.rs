@@ -23,7 +23,7 @@ use crate::source::Reading;
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Checked {
     /// Its format, if it is recognised.
-    format: Option<&'static str>,
+    format: Option<String>,
     /// Whether it has an error, so that it cannot be run.
     is_refused: bool,
     /// Everything that `check` says of it.
@@ -50,7 +50,7 @@ pub(crate) async fn check(
     });
     let checked = checked.await??;
     Ok(Json(Checked {
-        format: checked.source.compiled.format.map(|format| format.name()),
+        format: checked.source.compiled.format.map(|format| format.to_string()),
         is_refused: checked.source.is_refused(),
         problems: checked.source.problems(),
     }))

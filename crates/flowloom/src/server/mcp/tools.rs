@@ -1,6 +1,6 @@
 //! Workflows as they are listed: pages of tools, and what is true of each.
 
-use flowloom_core::plan::{BlockCode, Composite, Format, Kind, Leaf, MemoryOperation, Plan, Step};
+use flowloom_core::plan::{BlockCode, Composite, Kind, Leaf, MemoryOperation, Plan, Step};
 use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
 
 use crate::offers::Offer;
@@ -31,7 +31,7 @@ fn tool(offer: &Offer) -> Tool {
 /// so counts as what may destroy something.
 fn annotations(plan: &Plan) -> ToolAnnotations {
     // A conversation is kept, and what an agent has for tools is known only when it is called.
-    let (mut only_reads, mut stays_here) = (plan.thread.is_none(), plan.format != Format::Agent);
+    let (mut only_reads, mut stays_here) = (plan.thread.is_none(), plan.format != flowloom_formats::agent::FORMAT);
     plan.root.visit(&mut |step| {
         only_reads &= reads(step);
         stays_here &= stays(step);
