@@ -6,8 +6,8 @@ use flowloom_core::plan::{Env, Format, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 
-use crate::detect::Shape;
 use crate::problems::Problems;
+use crate::shape::Shape;
 use crate::sources::Sources;
 use crate::spoken::Spoken;
 

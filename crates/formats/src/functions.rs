@@ -12,17 +12,6 @@ use crate::servers::tool_name;
 use crate::sources::Sources;
 use crate::steps::BUILT_IN;
 
-/// What the configuration says of a function to models.
-#[derive(Clone, Debug, Default)]
-pub struct FunctionDeclaration {
-    /// What it does.
-    pub description: Option<String>,
-    /// JSON Schema of its arguments.
-    pub parameters: Option<Value>,
-    /// Whether a person must agree to each call that a model asks for.
-    pub needs_approval: bool,
-}
-
 /// The built-in functions that models can call, by id.
 const TOOLS: &str = include_str!("functions.json");
 

@@ -18,15 +18,14 @@ mod problems;
 mod reader;
 mod registry;
 mod servers;
+mod shape;
 mod sources;
 mod spoken;
 pub mod steps;
 
-pub use detect::Shape;
 pub use front_end::{Compiled, FrontEnd, Presented, Source};
-pub use functions::FunctionDeclaration;
 pub use problems::Problems;
 pub use registry::{Registry, beside, compile, find_format, formats, present, schema, spoken};
-pub use servers::{Approval, ToolServer};
-pub use sources::{Sources, ToolHost};
+pub use shape::Shape;
+pub use sources::{Approval, FunctionDeclaration, Sources, ToolHost, ToolServer};
 pub use spoken::Spoken;

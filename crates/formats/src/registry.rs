@@ -73,7 +73,7 @@ impl Registry {
                 problems.error(Code::UnknownFormat, Span::default(), message);
                 None
             }),
-            None => detect(self, entry, text, &mut problems),
+            None => detect(&self.front_ends, entry, text, &mut problems),
         };
         let Some(Detected { front_end, tree }) = detected else {
             return Compiled { diagnostics: problems.into_list(), format, ..Compiled::default() };

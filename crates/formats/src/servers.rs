@@ -6,30 +6,7 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span, did_you_mean};
 
 use crate::problems::Problems;
-use crate::sources::Sources;
-
-/// A server of tools that the configuration names.
-#[derive(Clone, Debug, Default)]
-pub struct ToolServer {
-    /// Its name.
-    pub name: String,
-    /// Its tools; `None` if it has not been asked.
-    pub tools: Option<Vec<ToolDeclaration>>,
-    /// Which calls that a model asks for a person must agree to.
-    pub approval: Approval,
-}
-
-/// Which tools of a server need a person's agreement.
-#[derive(Clone, Debug, Default)]
-pub enum Approval {
-    /// None.
-    #[default]
-    Never,
-    /// All.
-    Always,
-    /// These.
-    Of(Vec<String>),
-}
+use crate::sources::{Approval, Sources, ToolServer};
 
 impl ToolServer {
     /// Whether a person must agree to a call of `tool`.

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::expr::Template;
 use flowloom_core::value::Value;
-
-use crate::agent::OfferedFlow;
-use crate::functions::FunctionDeclaration;
-use crate::servers::ToolServer;
 
 /// Files by the path that definitions use for them, and what else a definition may name.
 #[derive(Clone, Debug, Default)]
@@ -45,4 +42,47 @@ pub struct ToolHost {
     pub headers: Vec<(String, Template)>,
     /// Whether the user's id is sent along, as `X-User-Id`.
     pub forwards_user: bool,
+}
+
+/// What the configuration says of a function to models.
+#[derive(Clone, Debug, Default)]
+pub struct FunctionDeclaration {
+    /// What it does.
+    pub description: Option<String>,
+    /// JSON Schema of its arguments.
+    pub parameters: Option<Value>,
+    /// Whether a person must agree to each call that a model asks for.
+    pub needs_approval: bool,
+}
+
+/// A server of tools that the configuration names.
+#[derive(Clone, Debug, Default)]
+pub struct ToolServer {
+    /// Its name.
+    pub name: String,
+    /// Its tools; `None` if it has not been asked.
+    pub tools: Option<Vec<ToolDeclaration>>,
+    /// Which calls that a model asks for a person must agree to.
+    pub approval: Approval,
+}
+
+/// Which tools of a server need a person's agreement.
+#[derive(Clone, Debug, Default)]
+pub enum Approval {
+    /// None.
+    #[default]
+    Never,
+    /// All.
+    Always,
+    /// These.
+    Of(Vec<String>),
+}
+
+/// A workflow that agents may use as a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfferedFlow {
+    /// Its id.
+    pub id: String,
+    /// As a model sees it.
+    pub declaration: ToolDeclaration,
 }

@@ -4,26 +4,28 @@
 //! A JSON object with `systemPrompt`. Which workflows there are is no part of it: the program says so in
 //! [`Sources::flows`], and again before each run.
 
+mod front_end;
 mod present;
 mod tools;
 
-use flowloom_core::chat::{GenerateOptions, ToolDeclaration};
+use flowloom_core::chat::GenerateOptions;
 use flowloom_core::code::Code;
 use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Agent, CallLimit, Composite, Env, Format, Generate, Inputs, Plan, Step};
+use flowloom_core::plan::{Agent, CallLimit, Composite, Format, Generate, Inputs, Plan, Step};
 use flowloom_core::render::Style;
-use flowloom_core::state::RunState;
 use flowloom_core::value::Map;
 
-use crate::detect::Shape;
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::front_end::Source;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json};
 use crate::sources::Sources;
 use tools::Tools;
+
+pub use crate::sources::OfferedFlow;
+pub(crate) use front_end::AgentFormat;
 
 /// The keys there are, with those that records of agents have in graphs.
 const KEYS: [&str; 14] = [
@@ -60,56 +62,8 @@ const THREAD: &str = "messages";
 const RULES: TextRules =
     TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Json, keeps_type: true };
 
-/// A workflow that agents may use as a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OfferedFlow {
-    /// Its id.
-    pub id: String,
-    /// As a model sees it.
-    pub declaration: ToolDeclaration,
-}
-
 /// The id of the format.
 pub const FORMAT: Format = Format::new("agent");
-
-/// The front end.
-pub(crate) struct AgentFormat;
-
-impl FrontEnd for AgentFormat {
-    fn format(&self) -> Format {
-        FORMAT
-    }
-
-    fn schema(&self) -> &'static str {
-        include_str!("schema.json")
-    }
-
-    fn companions(&self) -> &'static [&'static str] {
-        &["tools/*.json"]
-    }
-
-    fn likeness(&self, shape: &Shape<'_>) -> u8 {
-        if shape.has(&["systemPrompt", "system_prompt"]) && !shape.has(&["steps"]) { 2 } else { 0 }
-    }
-
-    fn compile(
-        &self,
-        source: Source<'_>,
-        sources: &Sources,
-        problems: &mut Problems,
-        needs: &mut Vec<String>,
-    ) -> Option<Plan> {
-        compile(source, sources, problems, needs)
-    }
-
-    fn present(&self, _plan: &Plan, state: &RunState, env: &Env) -> Presented {
-        present::present(state, env)
-    }
-
-    fn offered_functions<'p>(&self, plan: &'p Plan) -> Vec<&'p str> {
-        plan.functions.iter().map(|(function, _)| &**function).collect()
-    }
-}
 
 /// Compiles an agent.
 fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {

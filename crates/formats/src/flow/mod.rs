@@ -4,6 +4,7 @@
 
 mod blocks;
 mod check;
+mod front_end;
 mod present;
 mod template;
 mod tool;
@@ -14,18 +15,15 @@ use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
-use flowloom_core::plan::{Composite, Env, Format, Input, Inputs, Kind, Plan, Step};
+use flowloom_core::plan::{Composite, Format, Input, Inputs, Kind, Plan, Step};
 use flowloom_core::render::Style;
-use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 
-use crate::detect::Shape;
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::front_end::Source;
 use crate::problems::Problems;
 use crate::reader::{Fields, read_json};
-use crate::sources::Sources;
-use crate::spoken::{self, Spoken};
 
+pub(crate) use front_end::FlowFormat;
 pub use tool::{ToolReply, is_active, tool, tool_reply};
 
 /// How values become text in a flow: unknown and null references stay as they are, everything else is JavaScript's text.
@@ -63,48 +61,6 @@ pub fn unwrap_item(text: &str) -> Option<Value> {
 
 /// The id of the format.
 pub const FORMAT: Format = Format::new("flow");
-
-/// The front end.
-pub(crate) struct FlowFormat;
-
-impl FrontEnd for FlowFormat {
-    fn format(&self) -> Format {
-        FORMAT
-    }
-
-    fn schema(&self) -> &'static str {
-        include_str!("schema.json")
-    }
-
-    fn likeness(&self, shape: &Shape<'_>) -> u8 {
-        if wrapped(shape.whole).is_some() {
-            return 6;
-        }
-        // A flow's only required key is `steps`; an empty list of steps is a flow that does nothing.
-        match shape.has_item_with("steps", &["type", "config"]) || shape.has(&["active"]) {
-            true => 3,
-            false => u8::from(shape.has(&["steps"])),
-        }
-    }
-
-    fn compile(
-        &self,
-        source: Source<'_>,
-        _sources: &Sources,
-        problems: &mut Problems,
-        _needs: &mut Vec<String>,
-    ) -> Option<Plan> {
-        compile(source, problems)
-    }
-
-    fn present(&self, plan: &Plan, state: &RunState, _env: &Env) -> Presented {
-        present::present(plan, state)
-    }
-
-    fn spoken(&self, plan: &Plan, _inputs: &Value) -> Option<Spoken> {
-        spoken::of_last_step(plan)
-    }
-}
 
 /// Compiles a flow.
 fn compile(source: Source<'_>, problems: &mut Problems) -> Option<Plan> {

@@ -5,6 +5,7 @@
 
 mod agents;
 mod check;
+mod front_end;
 mod present;
 mod rows;
 mod steps;
@@ -16,18 +17,17 @@ use flowloom_core::diagnostic::{Span, did_you_mean};
 use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{Composite, Env, Format, Inputs, Kind, Plan, ToolEffect};
+use flowloom_core::plan::{Format, Inputs, Plan};
 use flowloom_core::render::Style;
-use flowloom_core::state::RunState;
-use flowloom_core::value::{Map, Value};
+use flowloom_core::value::Map;
 
-use crate::detect::Shape;
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::front_end::Source;
 use crate::problems::Problems;
 use crate::reader::{Fields, beside_file, read_json};
 use crate::sources::Sources;
-use crate::spoken::{self, Spoken};
 use agents::Agents;
+
+pub(crate) use front_end::GraphFormat;
 
 /// How values become text in a graph: only requests of tools have references.
 pub const RULES: TextRules =
@@ -106,63 +106,6 @@ struct Graph<'a> {
 
 /// The id of the format.
 pub const FORMAT: Format = Format::new("graph");
-
-/// The front end.
-pub(crate) struct GraphFormat;
-
-impl FrontEnd for GraphFormat {
-    fn format(&self) -> Format {
-        FORMAT
-    }
-
-    fn schema(&self) -> &'static str {
-        include_str!("schema.json")
-    }
-
-    fn companions(&self) -> &'static [&'static str] {
-        &["agents/*/jsonSchema.json", "agents/*/systemPrompt.md"]
-    }
-
-    fn recognises(&self, file: &str, _text: &str) -> bool {
-        is_table(file)
-    }
-
-    fn likeness(&self, shape: &Shape<'_>) -> u8 {
-        let is_graph = shape.has_item_with("nodes", &["nodeType", "node_type"]) || shape.has(&["entrypointNodeId"]);
-        if is_graph && shape.has(&["nodes"]) { 5 } else { 0 }
-    }
-
-    fn compile(
-        &self,
-        source: Source<'_>,
-        sources: &Sources,
-        problems: &mut Problems,
-        needs: &mut Vec<String>,
-    ) -> Option<Plan> {
-        compile(source, sources, problems, needs)
-    }
-
-    fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
-        present::present(plan, state, env)
-    }
-
-    fn spoken(&self, plan: &Plan, _inputs: &Value) -> Option<Spoken> {
-        spoken::of_only_agent(plan)
-    }
-
-    fn offered_functions<'p>(&self, plan: &'p Plan) -> Vec<&'p str> {
-        let Kind::Composite(Composite::Machine(machine)) = &plan.root.kind else { return Vec::new() };
-        let turns = machine.nodes.iter().filter_map(|node| match &node.kind {
-            Kind::Composite(Composite::Turn(turn)) => Some(&turn.tools),
-            _ => None,
-        });
-        let functions = turns.flatten().filter_map(|tool| match &tool.effect {
-            ToolEffect::Function(function) => Some(&**function),
-            _ => None,
-        });
-        functions.collect()
-    }
-}
 
 /// Compiles a graph.
 fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {

@@ -9,6 +9,7 @@ mod build;
 mod check;
 mod combine;
 mod expression;
+mod front_end;
 mod frontmatter;
 mod generate;
 mod include;
@@ -28,19 +29,19 @@ use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
-use flowloom_core::plan::{Composite, Env, Format, Inputs, Plan, Step};
+use flowloom_core::plan::{Composite, Format, Inputs, Plan, Step};
 use flowloom_core::render::Style;
-use flowloom_core::state::RunState;
-use flowloom_core::value::{Map, Value};
+use flowloom_core::value::Map;
 use markdown::mdast::Node;
 
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::front_end::Source;
 use crate::problems::Problems;
 use crate::sources::Sources;
-use crate::spoken::{self, Spoken};
 use frontmatter::Frontmatter;
 use parse::Text;
 use scope::{Meaning, Names};
+
+pub(crate) use front_end::MarkdownFormat;
 
 /// What stands between the instructions and a role.
 pub const ROLE_MARK: &str = "\n\nYour role in this step: ";
@@ -79,46 +80,6 @@ struct Compiler<'a> {
 
 /// The id of the format.
 pub const FORMAT: Format = Format::new("markdown");
-
-/// The front end.
-pub(crate) struct MarkdownFormat;
-
-impl FrontEnd for MarkdownFormat {
-    fn format(&self) -> Format {
-        FORMAT
-    }
-
-    fn schema(&self) -> &'static str {
-        include_str!("frontmatter.schema.json")
-    }
-
-    fn recognises(&self, file: &str, _text: &str) -> bool {
-        let name = file.to_ascii_lowercase();
-        name.ends_with(".mdx") || name.ends_with(".md")
-    }
-
-    fn compile(
-        &self,
-        source: Source<'_>,
-        sources: &Sources,
-        problems: &mut Problems,
-        needs: &mut Vec<String>,
-    ) -> Option<Plan> {
-        compile(source, sources, problems, needs)
-    }
-
-    fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
-        present::present(plan, state, env)
-    }
-
-    fn spoken(&self, plan: &Plan, inputs: &Value) -> Option<Spoken> {
-        spoken::of_only_answer(plan, inputs)
-    }
-
-    fn offered_functions<'p>(&self, plan: &'p Plan) -> Vec<&'p str> {
-        plan.functions.iter().map(|(function, _)| &**function).collect()
-    }
-}
 
 /// Compiles a Markdown workflow; files that it includes and `sources` does not have are added to `needs`.
 fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {

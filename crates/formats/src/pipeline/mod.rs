@@ -4,6 +4,7 @@
 //! in the file itself (`{"pipeline": …, "blocks": […]}`) or in files below `blocks/` beside it.
 
 mod blocks;
+mod front_end;
 mod memory;
 mod order;
 mod present;
@@ -16,21 +17,20 @@ use flowloom_core::json::{Node, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Assignment, Composite, Dag, DagNode, Env, Format, Inputs, Kind, Leaf, MemoryOperation, MemoryStep, OnError, Plan,
-    Step, Write,
+    Assignment, Composite, Dag, DagNode, Format, Inputs, Kind, Leaf, MemoryOperation, MemoryStep, OnError, Plan, Step,
+    Write,
 };
 use flowloom_core::render::Style;
-use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 
-use crate::detect::Shape;
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::front_end::Source;
 use crate::problems::Problems;
 use crate::reader::{Fields, beside_file, read_json};
 use crate::sources::Sources;
 use blocks::{Blocks, Definition};
 
 pub use blocks::{built_in, check_block};
+pub(crate) use front_end::PipelineFormat;
 pub use memory::memory_keys;
 pub use present::{PlanNode, dag, node_results, nodes, order};
 
@@ -68,41 +68,6 @@ const KEYS: [&str; 13] = [
 
 /// The id of the format.
 pub const FORMAT: Format = Format::new("pipeline");
-
-/// The front end.
-pub(crate) struct PipelineFormat;
-
-impl FrontEnd for PipelineFormat {
-    fn format(&self) -> Format {
-        FORMAT
-    }
-
-    fn schema(&self) -> &'static str {
-        include_str!("schema.json")
-    }
-
-    fn companions(&self) -> &'static [&'static str] {
-        &["blocks/*.json"]
-    }
-
-    fn likeness(&self, shape: &Shape<'_>) -> u8 {
-        if shape.has(&["nodes"]) { 4 } else { 0 }
-    }
-
-    fn compile(
-        &self,
-        source: Source<'_>,
-        sources: &Sources,
-        problems: &mut Problems,
-        needs: &mut Vec<String>,
-    ) -> Option<Plan> {
-        compile(source, sources, problems, needs)
-    }
-
-    fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
-        present::present(plan, state, env)
-    }
-}
 
 /// Compiles a pipeline.
 fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {

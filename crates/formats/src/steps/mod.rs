@@ -3,6 +3,7 @@
 //! A JSON object with `name`, `description` and `steps`, each naming a function, a mode and what to do on errors;
 //! references are `{{name}}`. The call `trigger('workflow::create', {…})` of AgentOS' own documentation is read as well.
 
+mod front_end;
 mod functions;
 mod present;
 pub mod runs;
@@ -17,20 +18,17 @@ use flowloom_core::json::{Node, parse_literal, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Composite, Env, Exhausted, Format, Inputs, Kind, Leaf, Loop, LoopOutput, LoopTest, OnError, Plan, Policy,
-    RetryRule, Step, Write,
+    Composite, Exhausted, Format, Inputs, Kind, Leaf, Loop, LoopOutput, LoopTest, OnError, Plan, Policy, RetryRule,
+    Step, Write,
 };
 use flowloom_core::render::Style;
-use flowloom_core::state::RunState;
-use flowloom_core::value::Value;
 
-use crate::detect::Shape;
-use crate::front_end::{FrontEnd, Presented, Source};
+use crate::front_end::Source;
 use crate::problems::Problems;
 use crate::reader::{Fields, find, read_json};
 use crate::sources::Sources;
-use crate::spoken::{self, Spoken};
 
+pub(crate) use front_end::StepsFormat;
 pub use functions::BUILT_IN;
 pub use present::{not_found, run_record, status_word};
 
@@ -77,47 +75,6 @@ pub(crate) fn literal_start(text: &str) -> Option<usize> {
 
 /// The id of the format.
 pub const FORMAT: Format = Format::new("steps");
-
-/// The front end.
-pub(crate) struct StepsFormat;
-
-impl FrontEnd for StepsFormat {
-    fn format(&self) -> Format {
-        FORMAT
-    }
-
-    fn schema(&self) -> &'static str {
-        include_str!("schema.json")
-    }
-
-    fn recognises(&self, _file: &str, text: &str) -> bool {
-        literal_start(text).is_some()
-    }
-
-    fn likeness(&self, shape: &Shape<'_>) -> u8 {
-        let keys = ["functionId", "promptTemplate", "errorMode", "mode"];
-        // A list of nodes says more of a definition than its steps.
-        if shape.has_item_with("steps", &keys) && !shape.has(&["nodes"]) { 4 } else { 0 }
-    }
-
-    fn compile(
-        &self,
-        source: Source<'_>,
-        sources: &Sources,
-        problems: &mut Problems,
-        _needs: &mut Vec<String>,
-    ) -> Option<Plan> {
-        compile(source, sources, problems)
-    }
-
-    fn present(&self, plan: &Plan, state: &RunState, _env: &Env) -> Presented {
-        present::present(plan, state)
-    }
-
-    fn spoken(&self, plan: &Plan, _inputs: &Value) -> Option<Spoken> {
-        spoken::of_last_step(plan)
-    }
-}
 
 /// Compiles a step list.
 fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
