@@ -9,6 +9,7 @@ use flowloom_core::{Code, StepError, Value};
 use flowloom_runtime::effects::{Context, Model, Price, Reply};
 
 use crate::catalog::{self, Figures};
+use crate::estimate::estimate;
 use crate::local::{self, Local};
 use crate::remote::{Answer, Remote};
 use crate::resolve;
@@ -217,14 +218,6 @@ pub(crate) fn split(model: &str) -> Result<(&str, &str), StepError> {
     model.split_once(':').ok_or_else(|| {
         StepError::new(Code::ModelUnknown, format!("the model `{model}` names no provider: write provider:model"))
     })
-}
-
-/// Tokens of a text, near enough, and the same for every model and on every machine, since how a long text is cut into
-/// parts must come out the same after a restart: four ASCII characters a token, one for any other character.
-pub(crate) fn estimate(text: &str) -> u64 {
-    let ascii = text.bytes().filter(u8::is_ascii).count();
-    let others = text.chars().count() - ascii;
-    (ascii.div_ceil(4) + others) as u64
 }
 
 fn message_tokens(message: &Message) -> u64 {

@@ -15,6 +15,7 @@ mod generate;
 mod include;
 mod lex;
 mod native;
+mod nodes;
 mod parse;
 mod present;
 mod schema;
@@ -188,7 +189,7 @@ impl Compiler<'_> {
     fn describes(&self, phases: &[Vec<&Node>]) -> bool {
         let acts = |phase: &Vec<&Node>| {
             phase.iter().any(|node| {
-                text::element(node)
+                nodes::element(node)
                     .is_some_and(|(name, _)| name.is_some_and(|name| self.is_action(&actions::kebab(name))))
             })
         };
@@ -244,7 +245,7 @@ fn plain(node: &Node, text: &Text<'_>) -> String {
         Node::Text(text) => text.value.clone(),
         Node::InlineCode(code) => code.value.clone(),
         Node::MdxTextExpression(_) => {
-            let (start, end) = text::range(node);
+            let (start, end) = nodes::range(node);
             text.text[start..end].to_owned()
         }
         node => {
@@ -256,7 +257,7 @@ fn plain(node: &Node, text: &Text<'_>) -> String {
 /// A phase as it is written.
 fn written(phase: &[&Node], text: &Text<'_>) -> String {
     let (Some(first), Some(last)) = (phase.first(), phase.last()) else { return String::new() };
-    text.text[build::start(first)..text::range(last).1].to_owned()
+    text.text[build::start(first)..nodes::range(last).1].to_owned()
 }
 
 /// The role in a system prompt, if it has one.

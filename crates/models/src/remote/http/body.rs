@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::net::TcpStream;
 
-use super::head::unreadable;
 use super::pool::Pool;
 
 /// Bytes that are read at a time.
@@ -196,4 +195,9 @@ pub(super) fn fill(stream: &TcpStream, read: &mut BytesMut) -> io::Result<Option
         *read = room;
     }
     Ok(count)
+}
+
+/// An answer that is not HTTP.
+pub(super) fn unreadable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
