@@ -146,6 +146,7 @@ fn said(plan: &Plan) -> String {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a bound on real time is what is tested")]
 fn hostile_texts_are_compiled_or_refused_in_bounded_time() {
     // Generous where nothing is optimised; `make bench` holds the release build to a tighter bound.
     let bound = if cfg!(debug_assertions) { Duration::from_secs(60) } else { Duration::from_secs(2) };
