@@ -212,7 +212,7 @@ impl App {
     pub fn bundle_of(&self, which: BuiltIn) -> Result<Bundle, StepError> {
         let content = which.content();
         let files = content.files.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect();
-        self.bundle(&content.entry, &files, Format::Steps)
+        self.bundle(&content.entry, &files, flowloom_formats::steps::FORMAT)
     }
 
     /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan.

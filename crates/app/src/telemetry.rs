@@ -73,7 +73,7 @@ fn spans(state: &RunState) -> Vec<SpanData> {
     let Some(run) = state.run else { return Vec::new() };
     let root = span_id("");
     let (name, format, workflow) = state.created.as_ref().map_or_else(Default::default, |created| {
-        (created.name.clone(), created.format.name(), created.workflow.clone().unwrap_or_default())
+        (created.name.clone(), created.format.to_string(), created.workflow.clone().unwrap_or_default())
     });
     let mut attributes = vec![
         KeyValue::new("gen_ai.operation.name", "invoke_workflow"),

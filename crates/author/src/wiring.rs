@@ -3,7 +3,6 @@
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
 use flowloom_core::expr::{Part, Segment};
-use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::{FILE, template};
@@ -77,7 +76,7 @@ fn node(node: &Value) -> Value {
 pub(crate) fn compiled(definition: &Value, sources: &Sources) -> Compiled {
     let files = [(FILE.to_owned(), render::json(definition).into_bytes())].into();
     let sources = Sources { files, source_bytes: MOST_BYTES, ..sources.clone() };
-    compile(FILE, &sources, Some(Format::Pipeline))
+    compile(FILE, &sources, Some(flowloom_formats::pipeline::FORMAT))
 }
 
 fn told(found: Diagnostic) -> String {

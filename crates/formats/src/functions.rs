@@ -7,20 +7,10 @@ use flowloom_core::json::parse_value;
 use flowloom_core::plan::{AgentTool, ToolEffect};
 use flowloom_core::value::Value;
 
+use crate::problems::Problems;
 use crate::servers::tool_name;
+use crate::sources::Sources;
 use crate::steps::BUILT_IN;
-use crate::{Problems, Sources};
-
-/// The declaration of a function for models, from the configuration.
-#[derive(Clone, Debug, Default)]
-pub struct FunctionDeclaration {
-    /// What the function does.
-    pub description: Option<String>,
-    /// JSON Schema of the arguments.
-    pub parameters: Option<Value>,
-    /// Whether a person must approve each call that a model requests.
-    pub needs_approval: bool,
-}
 
 /// The built-in functions that models can call, by id.
 const TOOLS: &str = include_str!("functions.json");

@@ -5,15 +5,7 @@ use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
 use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
 use flowloom_core::value::Value;
 
-use crate::Problems;
-
-/// A definition file to compile.
-pub(crate) struct Source<'a> {
-    pub(crate) file: &'a str,
-    pub(crate) text: &'a str,
-    /// The parsed tree of the text, if it is available already.
-    pub(crate) tree: Option<Node>,
-}
+use crate::problems::Problems;
 
 /// The path of a file that belongs to the definition `file`, from its path relative to the definition's folder.
 pub(crate) fn beside_file(file: &str, place: &str) -> String {

@@ -4,32 +4,9 @@
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span, did_you_mean};
-use flowloom_core::plan::{Composite, Format, Kind, Plan, ToolEffect};
 
-use crate::{Problems, Sources};
-
-/// An MCP server from the configuration.
-#[derive(Clone, Debug, Default)]
-pub struct ToolServer {
-    /// The name.
-    pub name: String,
-    /// The tools; `None` if the server has not been queried.
-    pub tools: Option<Vec<ToolDeclaration>>,
-    /// The calls that need approval.
-    pub approval: Approval,
-}
-
-/// The tools of a server that need a person's approval.
-#[derive(Clone, Debug, Default)]
-pub enum Approval {
-    /// No tool.
-    #[default]
-    Never,
-    /// All tools.
-    Always,
-    /// These tools.
-    Of(Vec<String>),
-}
+use crate::problems::Problems;
+use crate::sources::{Approval, Sources, ToolServer};
 
 impl ToolServer {
     /// Whether a person must approve calls of `tool`.
@@ -71,26 +48,9 @@ impl Sources {
         (!self.configured.iter().any(|name| name == function)).then_some((found, tool))
     }
 
-    /// The servers whose tool lists must be queried before `plan` can run: those whose tools are available to models.
-    pub(crate) fn asks(&self, plan: &Plan) -> Vec<String> {
-        let mut functions: Vec<&str> = Vec::new();
-        match (plan.format, &plan.root.kind) {
-            (Format::Markdown | Format::Agent, _) => {
-                functions.extend(plan.functions.iter().map(|(function, _)| &**function))
-            }
-            (_, Kind::Composite(Composite::Machine(machine))) => {
-                let turns = machine.nodes.iter().filter_map(|node| match &node.kind {
-                    Kind::Composite(Composite::Turn(turn)) => Some(&turn.tools),
-                    _ => None,
-                });
-                functions.extend(turns.flatten().filter_map(|tool| match &tool.effect {
-                    ToolEffect::Function(function) => Some(&**function),
-                    _ => None,
-                }));
-            }
-            _ => {}
-        }
-        let unasked = functions.iter().filter_map(|function| self.server_of(function));
+    /// The servers that must say which tools they have before a plan can run that offers `functions` to models.
+    pub(crate) fn asks(&self, functions: Vec<&str>) -> Vec<String> {
+        let unasked = functions.into_iter().filter_map(|function| self.server_of(function));
         let mut names: Vec<String> =
             unasked.filter(|(server, _)| server.tools.is_none()).map(|(server, _)| server.name.clone()).collect();
         names.sort();

@@ -3,7 +3,7 @@
 
 use flowloom_core::chat::content;
 use flowloom_core::path::{Key, Path};
-use flowloom_core::plan::{Composite, Format, Kind, Leaf, Machine, OnError, Plan, Say, Step};
+use flowloom_core::plan::{Composite, Kind, Leaf, OnError, Plan, Say, Step};
 use flowloom_core::value::Value;
 
 /// The step whose text is the output of a run.
@@ -15,21 +15,12 @@ pub struct Spoken {
     pub before: String,
 }
 
-/// The step whose text is the output of every successful run of `plan` with these inputs; `None` if that depends on the
-/// course of the run.
-pub fn spoken(plan: &Plan, inputs: &Value) -> Option<Spoken> {
-    match (plan.format, &plan.root.kind) {
-        // The output is that of the last step, or of the first step that ends the flow.
-        (Format::Flow | Format::Steps, Kind::Composite(Composite::Sequence(steps))) => {
-            let ends =
-                steps.iter().find(|step| matches!(step.kind, Kind::Composite(Composite::Return(_)))).or(steps.last())?;
-            let asks = if let Kind::Composite(Composite::Return(step)) = &ends.kind { step } else { ends };
-            says_its_text(asks).then(|| bare(Path::root().child(&ends.key)))
-        }
-        (Format::Markdown, Kind::Composite(Composite::Sequence(phases))) => only_answer(plan, phases, inputs),
-        (Format::Graph, Kind::Composite(Composite::Machine(machine))) => only_agent(machine),
-        _ => None,
-    }
+/// Of a list of steps, where the output is what the last step gave, or the first that ends the run by itself.
+pub(crate) fn of_last_step(plan: &Plan) -> Option<Spoken> {
+    let Kind::Composite(Composite::Sequence(steps)) = &plan.root.kind else { return None };
+    let ends = steps.iter().find(|step| matches!(step.kind, Kind::Composite(Composite::Return(_)))).or(steps.last())?;
+    let asks = if let Kind::Composite(Composite::Return(step)) = &ends.kind { step } else { ends };
+    says_its_text(asks).then(|| bare(Path::root().child(&ends.key)))
 }
 
 fn bare(path: Path) -> Spoken {
@@ -44,8 +35,9 @@ fn says_its_text(step: &Step) -> bool {
 }
 
 /// The only answer of a document that runs nothing else: text precedes it, and nothing follows.
-fn only_answer(plan: &Plan, phases: &[Step], inputs: &Value) -> Option<Spoken> {
-    let [phase] = phases else { return None };
+pub(crate) fn of_only_answer(plan: &Plan, inputs: &Value) -> Option<Spoken> {
+    let Kind::Composite(Composite::Sequence(phases)) = &plan.root.kind else { return None };
+    let [phase] = phases.as_slice() else { return None };
     let Kind::Composite(Composite::Sequence(steps)) = &phase.kind else { return None };
     let [before, asks, told] = steps.as_slice() else { return None };
     let (Kind::Composite(Composite::Say(said)), Kind::Composite(Composite::Say(Say { written: true, .. }))) =
@@ -62,7 +54,8 @@ fn only_answer(plan: &Plan, phases: &[Step], inputs: &Value) -> Option<Spoken> {
 }
 
 /// The only agent of a graph without further agents: it can only answer.
-fn only_agent(machine: &Machine) -> Option<Spoken> {
+pub(crate) fn of_only_agent(plan: &Plan) -> Option<Spoken> {
+    let Kind::Composite(Composite::Machine(machine)) = &plan.root.kind else { return None };
     let entry = machine.nodes.get(machine.entry)?;
     let Kind::Composite(Composite::Turn(turn)) = &entry.kind else { return None };
     let goes_on = machine.edges.iter().any(|edge| edge.from == machine.entry && edge.to.is_some());
@@ -77,7 +70,7 @@ fn only_agent(machine: &Machine) -> Option<Spoken> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Sources, compile};
+    use crate::{Sources, compile, spoken};
 
     fn of(name: &str, text: &str, inputs: Value) -> Option<(String, String)> {
         let files = [(name.to_owned(), text.as_bytes().to_vec())].into();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use flowloom_core::chat::{Content, MessagePart};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{apply_fixes, line_column};
-use flowloom_core::plan::{Composite, Format, Inputs, Kind, Plan, Step};
+use flowloom_core::plan::{Composite, Inputs, Kind, Plan, Step};
 use flowloom_core::value::Map;
 use flowloom_formats::{Compiled, Sources, compile};
 use proptest::prelude::*;
@@ -119,7 +119,7 @@ fn examples_compile() {
         let text = std::fs::read_to_string(entry.path()).expect("readable");
         assert_eq!(compiled(&text).diagnostics, [], "{}", entry.path().display());
         let plan = plan(&text);
-        assert!(matches!(plan.inputs, Inputs::Named { .. }) && plan.format == Format::Markdown);
+        assert!(matches!(plan.inputs, Inputs::Named { .. }) && plan.format == flowloom_formats::markdown::FORMAT);
         count += 1;
     }
     assert!(count >= 3);
@@ -146,6 +146,7 @@ fn said(plan: &Plan) -> String {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a bound on real time is what is tested")]
 fn hostile_texts_are_compiled_or_refused_in_bounded_time() {
     // Generous for unoptimised builds; `make bench` applies a tighter bound to the release build.
     let bound = if cfg!(debug_assertions) { Duration::from_secs(60) } else { Duration::from_secs(2) };

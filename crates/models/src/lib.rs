@@ -4,6 +4,7 @@
 
 mod catalog;
 pub mod embed;
+mod estimate;
 mod local;
 mod models;
 mod remote;

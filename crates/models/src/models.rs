@@ -9,7 +9,8 @@ use flowloom_core::{Code, StepError, Value};
 use flowloom_runtime::effects::{Context, Model, Price, Reply};
 
 use crate::catalog::{self, Figures};
-use crate::local::{LOCAL_MAX_ANSWER_TOKENS, Local, LocalModels};
+use crate::estimate::estimate;
+use crate::local::{self, Local};
 use crate::remote::{Answer, Remote};
 use crate::resolve;
 use crate::scripted::{self, Scripted};
@@ -65,7 +66,7 @@ impl Models {
         Models { local, ..self }
     }
 
-    /// Where local models are looked up.
+    /// The folder in which local models are looked up.
     pub fn local_dir(&self) -> &std::path::Path {
         self.local.folder()
     }
@@ -224,14 +225,6 @@ pub(crate) fn split(model: &str) -> Result<(&str, &str), StepError> {
     model.split_once(':').ok_or_else(|| {
         StepError::new(Code::ModelUnknown, format!("the model `{model}` has no provider; write provider:model"))
     })
-}
-
-/// Approximate number of tokens of a text: four ASCII characters count as one token, any other character as one. It is
-/// the same for every model and on every machine, because a restarted run must split a long text at the same places.
-pub(crate) fn estimate(text: &str) -> u64 {
-    let ascii = text.bytes().filter(u8::is_ascii).count();
-    let others = text.chars().count() - ascii;
-    (ascii.div_ceil(4) + others) as u64
 }
 
 fn message_tokens(message: &Message) -> u64 {

@@ -36,7 +36,7 @@ impl Scripted {
             path => self.find(path, asked, request)?,
         };
         let mut generated = read(&answer)?;
-        let words = crate::models::estimate;
+        let words = crate::estimate::estimate;
         generated.usage = Usage {
             input_tokens: request.messages.iter().map(|message| words(&message.content)).sum(),
             output_tokens: words(generated.text.as_deref().unwrap_or_default()),

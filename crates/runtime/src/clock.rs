@@ -9,6 +9,7 @@ use crate::effects::{Boxed, Clock};
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
     fn now_ms(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
     }

@@ -4,9 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use flowloom_core::code::Code as ErrorCode;
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
-use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{Code, Context, Host, Reply};
 
@@ -45,11 +43,6 @@ pub fn worker_main(arguments: impl IntoIterator<Item = OsString>) -> Option<Exit
     } else {
         None
     }
-}
-
-/// Error if code cannot run on this machine.
-pub(crate) fn refused(missing: &str) -> StepError {
-    StepError::new(ErrorCode::NoSandbox, format!("untrusted code is not run here: {missing}"))
 }
 
 impl Code for Sandbox {

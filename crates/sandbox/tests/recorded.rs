@@ -112,7 +112,7 @@ fn block_step(source: &str) -> Step {
 
 fn plan_of(root: Step) -> Arc<Plan> {
     Arc::new(Plan {
-        format: Format::Steps,
+        format: Format::new("steps"),
         id: None,
         name: "test".into(),
         description: String::new(),

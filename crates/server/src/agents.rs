@@ -10,7 +10,6 @@ use axum::response::Response;
 use flowloom_app::definitions::catalog::Definition;
 use flowloom_app::definitions::stored::Content;
 use flowloom_core::code::Code;
-use flowloom_core::plan::Format;
 use flowloom_formats::agent;
 use flowloom_store::Kind;
 use serde::Deserialize;
@@ -81,7 +80,7 @@ fn said(message: &str) -> &str {
 /// Finds the agent called `name`.
 async fn find(call: &Call<'_>, name: &str) -> Answer<Arc<Definition>> {
     match call.definition(name).await {
-        Ok(definition) if definition.format == Format::Agent => return Ok(definition),
+        Ok(definition) if definition.format == agent::FORMAT => return Ok(definition),
         Ok(_) => {}
         Err(problem) if problem.code() == Code::NotThere => {}
         Err(problem) => return Err(problem),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::hash::Hash;
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::plan::Plan;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, flow, present};
@@ -52,7 +52,7 @@ pub(crate) fn judge(case: &Value, expectation: &Map, judge: &mut Judge) {
 pub(crate) fn check(definition: &str) -> Compiled {
     let files = [("flow.json".to_owned(), definition.as_bytes().to_vec())].into();
     let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
-    compile("flow.json", &sources, Some(Format::Flow))
+    compile("flow.json", &sources, Some(flow::FORMAT))
 }
 
 /// Runs a plan in a world to its end; `None` if it would wait forever.

@@ -11,7 +11,7 @@ use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Composite, Format, Kind, Machine, Plan};
+use flowloom_core::plan::{Composite, Kind, Machine, Plan};
 use flowloom_core::render;
 use flowloom_core::state::Phase;
 use flowloom_core::status::Status;
@@ -94,7 +94,7 @@ fn check(case: &Value, is_lenient: bool) -> Compiled {
     let file = Value::map([("workflow", part("definition")), ("agents", part("agents"))]);
     let files = [("graph.json".to_owned(), render::json(&file).into_bytes())].into();
     let sources = Sources { files, is_lenient, source_bytes: 1 << 20, ..Sources::default() };
-    compile("graph.json", &sources, Some(Format::Graph))
+    compile("graph.json", &sources, Some(flowloom_formats::graph::FORMAT))
 }
 
 /// Runs every turn of a case. If the run waits for a person, the next message is its answer.

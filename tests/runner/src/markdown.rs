@@ -8,7 +8,7 @@ use flowloom_core::diagnostic::{Diagnostic, line_column};
 use flowloom_core::effect::{GenerateRequest, Generated};
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
-use flowloom_core::plan::{Format, Plan, Step};
+use flowloom_core::plan::{Plan, Step};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, markdown, present};
@@ -69,7 +69,7 @@ fn check(case: &Value) -> Compiled {
     let bytes = |text: &Value| text.as_str().unwrap_or_default().as_bytes().to_vec();
     let files = files.iter().map(|(name, text)| (name.to_string(), bytes(text))).collect();
     let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
-    compile(MAIN, &sources, Some(Format::Markdown))
+    compile(MAIN, &sources, Some(markdown::FORMAT))
 }
 
 fn run(case: &Value, plan: Plan, model: &Arc<Scripted>) -> Result<(Arc<Plan>, Outcome), StepError> {

@@ -11,7 +11,7 @@ use flowloom_core::expr::Data;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::plan::Plan;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::{Compiled, Sources, compile, pipeline, present};
@@ -118,7 +118,7 @@ fn check(definition: &Value, pipeline: Option<&Value>) -> Compiled {
     let file = Value::map([("pipeline", pipeline.cloned().unwrap_or_default()), ("blocks", blocks)]);
     let files = [("pipeline.json".to_owned(), render::json(&file).into_bytes())].into();
     let sources = Sources { files, source_bytes: 1 << 20, ..Sources::default() };
-    compile("pipeline.json", &sources, Some(Format::Pipeline))
+    compile("pipeline.json", &sources, Some(pipeline::FORMAT))
 }
 
 struct Ran {
@@ -213,7 +213,7 @@ async fn remember(journal: &MemoryJournal, case: &Value, owner: &str) -> Result<
 fn earlier() -> RunCreated {
     RunCreated {
         engine_semantics: flowloom_runtime::ENGINE_SEMANTICS,
-        format: Format::Pipeline,
+        format: pipeline::FORMAT,
         name: "earlier".into(),
         bundle: Hash::of(b"earlier"),
         inputs: Value::Null,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::plan::Plan;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::steps::{run_record, runs};
@@ -50,7 +50,7 @@ fn check(case: &Value) -> Compiled {
         source_bytes: 1 << 20,
         ..Sources::default()
     };
-    compile("steps.json", &sources, Some(Format::Steps))
+    compile("steps.json", &sources, Some(flowloom_formats::steps::FORMAT))
 }
 
 /// The agent on whose behalf a scenario runs: the one in its expected calls or error.

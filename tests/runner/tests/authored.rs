@@ -9,7 +9,6 @@ use flowloom_author::evaluation::{Case, cases, recorded};
 use flowloom_author::rehearse::{Given, NodeStatus, Prompts};
 use flowloom_author::wire::definition;
 use flowloom_author::{Draft, think};
-use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_formats::{Sources, compile};
@@ -45,7 +44,12 @@ fn five_wishes_come_true_and_again_from_what_was_saved() {
         let (world, draft, saved) = authored(&case);
         let files = [("pipeline.json".to_owned(), saved.clone().into_bytes())].into();
         let sources = Sources { files, source_bytes: 1 << 20, ..world.settings().sources };
-        assert_eq!(compile("pipeline.json", &sources, Some(Format::Pipeline)).diagnostics, [], "{}", case.id);
+        assert_eq!(
+            compile("pipeline.json", &sources, Some(flowloom_formats::pipeline::FORMAT)).diagnostics,
+            [],
+            "{}",
+            case.id
+        );
         let tried = draft.tried.expect("it was tried");
         assert!(tried.nodes.iter().all(|node| node.status == NodeStatus::Completed), "{}: {tried:?}", case.id);
         for _ in 0..2 {

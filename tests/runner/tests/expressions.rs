@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use conformance::{block_on, code, effects};
 use flowloom_core::hash::Hash;
-use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
 use flowloom_formats::{Sources, compile, present};
 use flowloom_runtime::clock::SystemClock;
@@ -105,8 +104,11 @@ fn evaluated(expressions: &[String]) -> Result<String, String> {
         let _ = write!(text, "= {{{expression}}}\n\n");
     }
     let files = [("x.mdx".to_owned(), text.into_bytes())].into();
-    let compiled =
-        compile("x.mdx", &Sources { files, source_bytes: 1 << 20, ..Sources::default() }, Some(Format::Markdown));
+    let compiled = compile(
+        "x.mdx",
+        &Sources { files, source_bytes: 1 << 20, ..Sources::default() },
+        Some(flowloom_formats::markdown::FORMAT),
+    );
     let plan = Arc::new(compiled.plan.ok_or_else(|| format!("{:?}", compiled.diagnostics))?);
     let effects = Effects { code: code(), clock: Arc::new(SystemClock), ..effects(&Value::Null) };
     let engine = Engine::new(effects, Arc::new(MemoryJournal::new()));

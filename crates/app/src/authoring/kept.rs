@@ -37,7 +37,13 @@ pub(super) async fn pipeline(
     let pipeline = named(author, &job, context)?;
     if job.how.keep {
         let content = content(&pipeline).text()?;
-        let change = put(context, Kind::Workflow, (id_of(&pipeline), Some(Format::Pipeline)), content, uses(&pipeline));
+        let change = put(
+            context,
+            Kind::Workflow,
+            (id_of(&pipeline), Some(flowloom_formats::pipeline::FORMAT)),
+            content,
+            uses(&pipeline),
+        );
         author.store.change_definitions(vec![change], SystemClock.now_ms()).await?;
     }
     job.draft.pipeline = Some(pipeline);
@@ -70,7 +76,7 @@ fn named(author: &Author, job: &Job, context: &Context) -> Result<Value, StepErr
 
 fn content(pipeline: &Value) -> Content {
     let file = format!("{}.json", id_of(pipeline));
-    Content { format: Some(Format::Pipeline), ..Content::single(&file, render::json(pipeline)) }
+    Content { format: Some(flowloom_formats::pipeline::FORMAT), ..Content::single(&file, render::json(pipeline)) }
 }
 
 /// Whether another definition is stored under this pipeline's id.

@@ -70,7 +70,7 @@ impl Definition {
         if self.prepared.is_none() {
             return Ok(None);
         }
-        if self.format == Format::Agent {
+        if self.format == flowloom_formats::agent::FORMAT {
             return catalog.agent(self, holder).await.map(Some);
         }
         if self.asks.is_empty() {

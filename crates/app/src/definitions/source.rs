@@ -105,7 +105,7 @@ pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) ->
             let mut compiled = compile(&name, &sources, format);
             let beside = compiled.format.map(flowloom_formats::beside).unwrap_or_default();
             let has_more = read_beside(path, beside, limit, &mut sources.files);
-            let has_agents = compiled.format == Some(Format::Graph) && read_agents(limit, &mut sources);
+            let has_agents = compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
             if has_more || has_agents {
                 compiled = compile(&name, &sources, format);
             }

@@ -42,7 +42,7 @@ impl Content {
 
     /// An agent definition of one file.
     pub fn agent(text: String) -> Content {
-        Content { format: Some(Format::Agent), ..Content::single("agent.json", text) }
+        Content { format: Some(flowloom_formats::agent::FORMAT), ..Content::single("agent.json", text) }
     }
 
     /// Parses stored content. Fails with `StoreCorrupt`.
@@ -107,7 +107,7 @@ pub fn compile_for(
     let mut parts: Vec<Looked> = Vec::new();
     let mut compiled = compile(&content.entry, &sources, format);
     let limit = reading.config.limits.source_bytes;
-    if compiled.format == Some(Format::Graph) && read_agents(limit, &mut sources) {
+    if compiled.format == Some(graph::FORMAT) && read_agents(limit, &mut sources) {
         compiled = compile(&content.entry, &sources, format);
     }
     let compiled = loop {

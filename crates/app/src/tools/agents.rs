@@ -21,7 +21,7 @@ pub async fn offered(catalog: &Arc<Catalog>, holder: &str) -> Result<Flows, Step
     let listed = tokio::task::spawn_blocking(move || catalog::definitions(&shared, &whose)).await;
     let mut flows = Flows::new();
     for definition in listed.map_err(|error| StepError::new(Code::StoreFailed, error.to_string()))?? {
-        if definition.format != Format::Agent
+        if definition.format != flowloom_formats::agent::FORMAT
             && let Some(flow) = Box::pin(offer(catalog, &definition, holder)).await?
         {
             flows.insert(definition.id.clone(), flow);
@@ -36,7 +36,7 @@ async fn offer(catalog: &Arc<Catalog>, definition: &Definition, holder: &str) ->
     };
     // Flows are declared to agents in the form of their original system.
     let declaration = match definition.format {
-        Format::Flow => flow::tool(&prepared.plan, &definition.id),
+        flowloom_formats::flow::FORMAT => flow::tool(&prepared.plan, &definition.id),
         _ => offer.declaration,
     };
     Ok(Some(Flow { declaration, bundle: prepared.bundle()? }))
@@ -50,12 +50,12 @@ pub async fn complete(
     source: Source,
     holder: &str,
 ) -> Result<Source, StepError> {
-    if source.compiled.format != Some(Format::Agent) {
+    if source.compiled.format != Some(flowloom_formats::agent::FORMAT) {
         return Ok(source);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let catalog = Arc::new(Catalog::new(folder.to_owned(), app.clone()));
     let flows = Some(offered(&catalog, holder).await?);
-    let reading = Reading { config: &app.config, format: Some(Format::Agent), lenient };
+    let reading = Reading { config: &app.config, format: Some(flowloom_formats::agent::FORMAT), lenient };
     Ok(source::load_with(path, &reading, Offered { flows, ..source.offered }))
 }

@@ -35,7 +35,7 @@ pub fn offer(definition: &Definition) -> Option<Offer> {
 
 /// Whether a definition is available to agents: flows can be switched off.
 fn is_active(catalog: &Catalog, definition: &Definition) -> Result<bool, StepError> {
-    if definition.format != Format::Flow {
+    if definition.format != flowloom_formats::flow::FORMAT {
         return Ok(true);
     }
     let content = catalog.content(definition)?;

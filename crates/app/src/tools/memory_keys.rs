@@ -6,7 +6,6 @@ use std::sync::Arc;
 use flowloom_core::code::Code as ErrorCode;
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
 use flowloom_core::error::StepError;
-use flowloom_core::plan::Format;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::memory_keys;
 use flowloom_runtime::effects::{Code, Context, Host, Reply};
@@ -21,7 +20,7 @@ struct Scoped {
 
 /// Restricts code to the memory keys of a bundle's definition; definitions without `memory_keys` are unrestricted.
 pub fn scoped(inner: Arc<dyn Code>, bundle: &Bundle) -> Arc<dyn Code> {
-    match bundle.files.get(&bundle.entry).filter(|_| bundle.format == Format::Pipeline) {
+    match bundle.files.get(&bundle.entry).filter(|_| bundle.format == flowloom_formats::pipeline::FORMAT) {
         Some(text) => scoped_to(inner, text),
         None => inner,
     }

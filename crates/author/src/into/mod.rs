@@ -8,7 +8,7 @@ mod write;
 
 use flowloom_core::plan::Format;
 use flowloom_core::value::Value;
-use flowloom_formats::{Sources, compile};
+use flowloom_formats::{Sources, compile, flow, markdown, steps};
 
 use parts::parts;
 
@@ -16,7 +16,7 @@ use parts::parts;
 const MOST_BYTES: u64 = 8 << 20;
 
 /// The formats to which a pipeline can be exported.
-pub const TARGETS: [Format; 3] = [Format::Flow, Format::Steps, Format::Markdown];
+pub const TARGETS: [Format; 3] = [flow::FORMAT, steps::FORMAT, markdown::FORMAT];
 
 /// A definition in another format.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,14 +34,14 @@ pub fn into(format: Format, pipeline: &Value, blocks: &[Value], model: &str) -> 
     let text = |key: &str| pipeline.get(key).and_then(Value::as_str).unwrap_or_default();
     let about = write::About { id: text("id"), name: text("name"), description: text("user_prompt") };
     let (extension, text) = match format {
-        Format::Flow => ("json", write::flow(&about, &parts)?),
-        Format::Steps => ("json", write::steps(&about, &parts)?),
-        Format::Markdown => ("mdx", write::markdown(&about, &parts, model)?),
-        Format::Pipeline | Format::Graph | Format::Agent => {
+        flow::FORMAT => ("json", write::flow(&about, &parts)?),
+        steps::FORMAT => ("json", write::steps(&about, &parts)?),
+        markdown::FORMAT => ("mdx", write::markdown(&about, &parts, model)?),
+        _ => {
             return Err(vec![format!("pipelines cannot be exported to {}", format.name())]);
         }
     };
-    let file = format!("{}.{extension}", if format == Format::Markdown { "workflow" } else { format.name() });
+    let file = format!("{}.{extension}", if format == markdown::FORMAT { "workflow" } else { format.name() });
     let sources = Sources {
         files: [(file.clone(), text.clone().into_bytes())].into(),
         source_bytes: MOST_BYTES,
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn prompts_and_pages_have_a_place_everywhere() {
         let blocks = [prompt("shorten", LINE)];
-        for format in [Format::Flow, Format::Steps] {
+        for format in [flow::FORMAT, steps::FORMAT] {
             let written =
                 into(format, &pipeline(""), &blocks, "m").unwrap_or_else(|why| panic!("{}: {why:?}", format.name()));
             let page = written.text.find("https://example.com/").expect("the page");
@@ -93,7 +93,7 @@ mod tests {
             r#"{"id":"p","name":"P","nodes":[{"id":"a","block_id":"shorten","inputs":{"reader":"me","text":"> {no} <b>"}},
             {"id":"b","block_id":"shorten","inputs":{"reader":"you","text":"{{a.line}}"}}]}"#,
         );
-        let written = into(Format::Markdown, &alone, &blocks, "p:m").expect("Markdown");
+        let written = into(markdown::FORMAT, &alone, &blocks, "p:m").expect("Markdown");
         assert_eq!(written.file, "workflow.mdx");
         assert!(written.text.contains("\\{no} \\<b>") && written.text.contains("\n{a}\n"), "{}", written.text);
     }
@@ -104,15 +104,15 @@ mod tests {
             into(format, &pipeline(more), blocks, "m").expect_err("no place").join("; ")
         };
         let two = prompt("shorten", r#"{"line":{"type":"string"},"score":{"type":"number"}}"#);
-        assert!(refused(Format::Steps, "", &[two]).contains("line, score"));
+        assert!(refused(steps::FORMAT, "", &[two]).contains("line, score"));
         let code = value(r#"{"id":"code","execution_type":"python","source_code":"x"}"#);
         let node = r#",{"id":"n3","block_id":"code","inputs":{}},{"id":"n4","block_id":"notify_push","inputs":{"title":"{{memory.x}}"}}"#;
-        let why = refused(Format::Flow, node, &[prompt("shorten", LINE), code]);
+        let why = refused(flow::FORMAT, node, &[prompt("shorten", LINE), code]);
         assert!(why.contains("n3: the Python block code") && why.contains("n4: the function"), "{why}");
         let memory = r#",{"id":"n3","block_id":"shorten","inputs":{"reader":"{{memory.me}}","text":"x"}}"#;
-        assert!(refused(Format::Steps, memory, &[prompt("shorten", LINE)]).contains("{{memory.me}}"));
-        assert!(refused(Format::Markdown, "", &[prompt("shorten", LINE)]).contains("page"));
-        assert!(refused(Format::Graph, "", &[prompt("shorten", LINE)]).contains("graph"));
+        assert!(refused(steps::FORMAT, memory, &[prompt("shorten", LINE)]).contains("{{memory.me}}"));
+        assert!(refused(markdown::FORMAT, "", &[prompt("shorten", LINE)]).contains("page"));
+        assert!(refused(flowloom_formats::graph::FORMAT, "", &[prompt("shorten", LINE)]).contains("graph"));
     }
 
     proptest::proptest! {

@@ -6,8 +6,7 @@ use flowloom_app::error_pages;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::did_you_mean;
-use flowloom_core::plan::Format;
-use flowloom_formats::{flow, markdown, schema};
+use flowloom_formats::{flow, markdown};
 
 use crate::cli::Global;
 use crate::failure::{Failure, Outcome};
@@ -44,13 +43,13 @@ fn prompt(global: &Global) -> u8 {
 }
 
 pub(crate) fn schema(name: &str) -> Outcome {
-    match Format::parse(name).map(schema::schema) {
+    match flowloom_formats::find_format(name).and_then(flowloom_formats::schema) {
         Some(text) => {
             print!("{text}");
             Ok(0)
         }
         None => {
-            let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+            let names: Vec<_> = flowloom_formats::formats().map(|format| format.to_string()).collect();
             Err(Failure::usage(format!("no schema for {name:?}; expected one of {}", names.join(", "))))
         }
     }

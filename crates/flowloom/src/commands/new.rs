@@ -67,7 +67,7 @@ pub(crate) async fn new(global: &Global, arguments: NewArgs) -> Outcome {
     }
     if !lacks.is_empty() {
         let problems = lacks.join("\n  ");
-        let format = into.map_or("", Format::name);
+        let format = into.as_ref().map_or("", Format::name);
         return Err(Failure::usage(format!("the pipeline was written, but {format} cannot express it:\n  {problems}")));
     }
     Ok(0)

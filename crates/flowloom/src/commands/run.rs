@@ -97,7 +97,7 @@ pub(super) fn choose_model(config: &mut Config, models: &[String]) {
 pub(super) fn refuse(global: &Global, source: &Source) -> u8 {
     let errors: Vec<_> = source.compiled.diagnostics.iter().filter(|problem| problem.is_error()).collect();
     if let (true, Some(first)) = (global.json, errors.first()) {
-        let format = source.compiled.format.map(flowloom_core::plan::Format::name);
+        let format = source.compiled.format.as_ref().map(flowloom_core::plan::Format::name);
         print(&summary::refused(format, &StepError::new(first.code, first.message.clone())));
     }
     let noun = if errors.len() == 1 { "problem" } else { "problems" };

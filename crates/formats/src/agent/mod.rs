@@ -4,10 +4,11 @@
 //! A JSON object with `systemPrompt`. The available workflows are not part of it: the program supplies them in
 //! [`Sources::flows`], again before each run.
 
+mod front_end;
 mod present;
 mod tools;
 
-use flowloom_core::chat::{GenerateOptions, ToolDeclaration};
+use flowloom_core::chat::GenerateOptions;
 use flowloom_core::code::Code;
 use flowloom_core::expr::{Data, Missing, Template, TextRules};
 use flowloom_core::json::{NodeKind, parse_node};
@@ -17,11 +18,14 @@ use flowloom_core::plan::{Agent, CallLimit, Composite, Format, Generate, Inputs,
 use flowloom_core::render::Style;
 use flowloom_core::value::Map;
 
-use crate::reader::{Fields, Source, read_json};
-use crate::{Problems, Sources};
+use crate::front_end::Source;
+use crate::problems::Problems;
+use crate::reader::{Fields, read_json};
+use crate::sources::Sources;
 use tools::Tools;
 
-pub use present::present;
+pub use crate::sources::OfferedFlow;
+pub(crate) use front_end::AgentFormat;
 
 /// The supported keys, including those of agent records in graphs.
 const KEYS: [&str; 14] = [
@@ -58,22 +62,11 @@ const THREAD: &str = "messages";
 const RULES: TextRules =
     TextRules { missing: Missing::Null, null_is_missing: true, style: Style::Json, keeps_type: true };
 
-/// A workflow that is available to agents as a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OfferedFlow {
-    /// The id of the workflow.
-    pub id: String,
-    /// The declaration for models.
-    pub declaration: ToolDeclaration,
-}
+/// The id of the format.
+pub const FORMAT: Format = Format::new("agent");
 
 /// Compiles an agent.
-pub(crate) fn compile(
-    source: Source<'_>,
-    sources: &Sources,
-    problems: &mut Problems,
-    needs: &mut Vec<String>,
-) -> Option<Plan> {
+fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let fields = Fields::of(&node, "an agent", problems)?;
@@ -125,7 +118,7 @@ pub(crate) fn compile(
     };
     let agent = Agent { generate, tools, limit: CallLimit::Calls(limit), must_call };
     Some(Plan {
-        format: Format::Agent,
+        format: FORMAT,
         name: name.unwrap_or_else(|| file.to_owned()),
         id,
         description,

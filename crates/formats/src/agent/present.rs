@@ -5,11 +5,11 @@ use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::Value;
 
 use super::THREAD;
-use crate::Presented;
 use crate::conversation::{messages, said};
+use crate::front_end::Presented;
 
 /// The result of a run of an agent.
-pub fn present(state: &RunState, env: &Env) -> Presented {
+pub(super) fn present(state: &RunState, env: &Env) -> Presented {
     let thread = env.thread(THREAD);
     let text = said(&thread);
     let called = |step: &&StepState| step.path.as_str().contains("/tool~1[") && step.kind.as_deref() == Some("call");

@@ -11,9 +11,10 @@ use flowloom_core::value::Value;
 
 use super::OfferedFlow;
 use crate::graph::{TOOLS, ToolRecords};
+use crate::problems::Problems;
 use crate::reader::beside_file;
 use crate::servers::tool_name;
-use crate::{Problems, Sources};
+use crate::sources::Sources;
 
 /// The prefix of flow names in AnythingLLM's lists of tools.
 const PLUGIN: &str = "@@";

@@ -9,7 +9,7 @@ use flowloom_core::diagnostic::{Fix, Span, did_you_mean};
 use flowloom_core::expr::{Data, Part, Ref, Template};
 use flowloom_core::plan::{Body, Composite, Inputs, Kind, Leaf, Plan, Step};
 
-use crate::Problems;
+use crate::problems::Problems;
 use crate::reader::find;
 
 /// The position of a template, which determines whether it may contain secrets.

@@ -4,6 +4,7 @@
 
 mod blocks;
 mod check;
+mod front_end;
 mod present;
 mod template;
 mod tool;
@@ -18,10 +19,11 @@ use flowloom_core::plan::{Composite, Format, Input, Inputs, Kind, Plan, Step};
 use flowloom_core::render::Style;
 use flowloom_core::value::{Map, Value};
 
-use crate::Problems;
-use crate::reader::{Fields, Source, read_json};
+use crate::front_end::Source;
+use crate::problems::Problems;
+use crate::reader::{Fields, read_json};
 
-pub use present::present;
+pub(crate) use front_end::FlowFormat;
 pub use tool::{ToolReply, is_active, tool, tool_reply};
 
 /// The text rules of a flow: unknown and null references stay as text; everything else is rendered as in JavaScript.
@@ -58,8 +60,11 @@ pub fn unwrap_item(text: &str) -> Option<Value> {
     Some(map.into())
 }
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("flow");
+
 /// Compiles a flow.
-pub(crate) fn compile(source: Source<'_>, problems: &mut Problems) -> Option<Plan> {
+fn compile(source: Source<'_>, problems: &mut Problems) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let Some((flow, name)) = wrapped(&node) else {
@@ -102,7 +107,7 @@ impl Compiler<'_> {
         let root =
             Step { title: name.clone(), span, ..Step::new(root_key(), Kind::Composite(Composite::Sequence(steps))) };
         let plan = Plan {
-            format: Format::Flow,
+            format: FORMAT,
             id: fields.node("uuid").and_then(Node::as_str).map(str::to_owned),
             name,
             description: description.unwrap_or_default(),

@@ -7,7 +7,7 @@ use flowloom_core::render;
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::value::{Map, Value};
 
-use crate::Presented;
+use crate::front_end::Presented;
 
 /// The outcome of the steps of a flow.
 pub(super) struct Told {
@@ -20,7 +20,7 @@ pub(super) struct Told {
 }
 
 /// The result of a run of a flow.
-pub fn present(plan: &Plan, state: &RunState) -> Presented {
+pub(super) fn present(plan: &Plan, state: &RunState) -> Presented {
     let told = tell(plan, state);
     let output = told.direct.clone().or(told.last.clone()).unwrap_or_default();
     Presented { result: told.into_value(), output: render::js_value(&output) }

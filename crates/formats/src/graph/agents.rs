@@ -10,7 +10,8 @@ use flowloom_core::plan::AgentTool;
 use flowloom_core::value::Value;
 
 use super::ToolRecords;
-use crate::{Problems, Sources};
+use crate::problems::Problems;
+use crate::sources::Sources;
 
 /// An agent.
 #[derive(Clone, Debug)]

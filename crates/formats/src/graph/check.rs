@@ -8,7 +8,7 @@ use flowloom_core::diagnostic::{Span, did_you_mean};
 
 use super::agents::Agents;
 use super::{AGENTS, Condition, Graph, GraphNode, NodeType};
-use crate::Problems;
+use crate::problems::Problems;
 
 pub(super) fn check(graph: &Graph<'_>, agents: &Agents<'_>, problems: &mut Problems) {
     unique(graph, problems);

@@ -5,6 +5,7 @@
 
 mod agents;
 mod check;
+mod front_end;
 mod present;
 mod rows;
 mod steps;
@@ -20,11 +21,13 @@ use flowloom_core::plan::{Format, Inputs, Plan};
 use flowloom_core::render::Style;
 use flowloom_core::value::Map;
 
-use crate::reader::{Fields, Source, beside_file, read_json};
-use crate::{Problems, Sources};
+use crate::front_end::Source;
+use crate::problems::Problems;
+use crate::reader::{Fields, beside_file, read_json};
+use crate::sources::Sources;
 use agents::Agents;
 
-pub use present::present;
+pub(crate) use front_end::GraphFormat;
 
 /// The text rules of a graph; only requests of tools contain references.
 pub const RULES: TextRules =
@@ -101,13 +104,11 @@ struct Graph<'a> {
     is_conversational: bool,
 }
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("graph");
+
 /// Compiles a graph.
-pub(crate) fn compile(
-    source: Source<'_>,
-    sources: &Sources,
-    problems: &mut Problems,
-    needs: &mut Vec<String>,
-) -> Option<Plan> {
+fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = if is_table(file) {
         tables::read(file, sources, problems, needs)?
@@ -153,7 +154,7 @@ impl Compiler<'_> {
             return None;
         }
         Some(Plan {
-            format: Format::Graph,
+            format: FORMAT,
             name: name.or_else(|| id.clone()).unwrap_or_else(|| file.to_owned()),
             id,
             description: description.unwrap_or_default(),

@@ -9,11 +9,11 @@ use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 
 use super::{END, THREAD};
-use crate::Presented;
 use crate::conversation::{messages, said};
+use crate::front_end::Presented;
 
 /// The result of a run of a graph.
-pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
+pub(super) fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     let Kind::Composite(Composite::Machine(machine)) = &plan.root.kind else {
         return Presented { result: Value::Null, output: Value::Null };
     };

@@ -11,7 +11,8 @@ use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Node, NodeKind};
 
 use super::rows::{EDGES, NODES, WORKFLOWS};
-use crate::{Problems, Sources};
+use crate::problems::Problems;
+use crate::sources::Sources;
 
 /// The tables with their required columns.
 const TABLES: [(&str, &[&str]); 3] = [

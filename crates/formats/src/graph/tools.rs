@@ -11,9 +11,10 @@ use flowloom_core::plan::{AgentTool, Body, HttpSpec, ToolEffect};
 use flowloom_core::value::Value;
 
 use super::TOOLS;
+use crate::problems::Problems;
 use crate::reader::beside_file;
 use crate::servers::tool_name;
-use crate::{Problems, Sources};
+use crate::sources::Sources;
 
 /// Reads tool records.
 pub(crate) struct ToolRecords<'a> {

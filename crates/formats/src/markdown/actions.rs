@@ -5,8 +5,8 @@ use flowloom_core::diagnostic::{Diagnostic, Fix, Span, did_you_mean};
 use markdown::mdast::{AttributeContent, AttributeValue, Node};
 
 use super::Compiler;
+use super::nodes::{element, range};
 use super::parse::Text;
-use super::text::{element, range};
 
 /// The built-in actions, as they are written.
 const BUILT_IN: [&str; 4] = ["GenText", "GenObject", "Loop", "Cond"];

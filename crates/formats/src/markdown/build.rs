@@ -20,9 +20,10 @@ use super::Compiler;
 use super::actions::{Action, Given, kebab};
 use super::expression::{Block, Compiled, Source, template};
 use super::native::static_key;
+use super::nodes::{element, range};
 use super::parse::Text;
 use super::scope::{Meaning, Names};
-use super::text::{Around, element, range};
+use super::text::Around;
 
 /// Maximum iterations of a loop that does not set them.
 const ITERATIONS: u64 = 1_000;

@@ -9,7 +9,7 @@ use flowloom_core::value::{Map, Number, Value};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::parse::Text;
-use crate::Problems;
+use crate::problems::Problems;
 
 /// The content of the frontmatter.
 #[derive(Default)]

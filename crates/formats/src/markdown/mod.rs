@@ -10,11 +10,13 @@ mod build;
 mod check;
 mod combine;
 mod expression;
+mod front_end;
 mod frontmatter;
 mod generate;
 mod include;
 mod lex;
 mod native;
+mod nodes;
 mod parse;
 mod present;
 mod schema;
@@ -34,13 +36,14 @@ use flowloom_core::render::Style;
 use flowloom_core::value::Map;
 use markdown::mdast::Node;
 
-use crate::reader::Source;
-use crate::{Problems, Sources};
+use crate::front_end::Source;
+use crate::problems::Problems;
+use crate::sources::Sources;
 use frontmatter::Frontmatter;
 use parse::Text;
 use scope::{Meaning, Names};
 
-pub use present::present;
+pub(crate) use front_end::MarkdownFormat;
 
 /// The text between the instructions and a role.
 pub const ROLE_MARK: &str = "\n\nYour role in this step: ";
@@ -77,13 +80,11 @@ struct Compiler<'a> {
     undeclared: Vec<(String, bool)>,
 }
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("markdown");
+
 /// Compiles a Markdown workflow. Included files that `sources` lacks are added to `needs`.
-pub(crate) fn compile(
-    source: Source<'_>,
-    sources: &Sources,
-    problems: &mut Problems,
-    needs: &mut Vec<String>,
-) -> Option<Plan> {
+fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
     if let Err(message) = source::scan(source.text) {
         problems.error(Code::TooComplex, Span::default(), message);
         return None;
@@ -157,7 +158,7 @@ impl Compiler<'_> {
             }
         }
         Some(Plan {
-            format: Format::Markdown,
+            format: FORMAT,
             id: None,
             name,
             description,
@@ -189,7 +190,7 @@ impl Compiler<'_> {
     fn describes(&self, phases: &[Vec<&Node>]) -> bool {
         let acts = |phase: &Vec<&Node>| {
             phase.iter().any(|node| {
-                text::element(node)
+                nodes::element(node)
                     .is_some_and(|(name, _)| name.is_some_and(|name| self.is_action(&actions::kebab(name))))
             })
         };
@@ -245,7 +246,7 @@ fn plain(node: &Node, text: &Text<'_>) -> String {
         Node::Text(text) => text.value.clone(),
         Node::InlineCode(code) => code.value.clone(),
         Node::MdxTextExpression(_) => {
-            let (start, end) = text::range(node);
+            let (start, end) = nodes::range(node);
             text.text[start..end].to_owned()
         }
         node => {
@@ -257,7 +258,7 @@ fn plain(node: &Node, text: &Text<'_>) -> String {
 /// The source of a phase.
 fn written(phase: &[&Node], text: &Text<'_>) -> String {
     let (Some(first), Some(last)) = (phase.first(), phase.last()) else { return String::new() };
-    text.text[build::start(first)..text::range(last).1].to_owned()
+    text.text[build::start(first)..nodes::range(last).1].to_owned()
 }
 
 /// The role in a system prompt, if there is one.

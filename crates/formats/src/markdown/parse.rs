@@ -9,7 +9,7 @@ use markdown::message::Place;
 use markdown::{Constructs, MdxSignal, ParseOptions, to_mdast};
 
 use super::lex;
-use crate::Problems;
+use crate::problems::Problems;
 
 /// Budget for finding the ends of expressions, in scanned bytes: a factor per byte of the file, and a constant.
 const LOOKS: (usize, usize) = (64, 4 << 20);

@@ -8,10 +8,10 @@ use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 
-use crate::Presented;
+use crate::front_end::Presented;
 
 /// The result of a run of a Markdown workflow.
-pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
+pub(super) fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     let mut results = Map::new();
     for name in actions(&plan.root) {
         match env.vars.get(&name) {

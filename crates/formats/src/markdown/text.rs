@@ -4,6 +4,7 @@ use flowloom_core::code::Code;
 use markdown::mdast::Node;
 
 use super::expression::{Block, Chunk, Compiled, joined};
+use super::nodes::{element, range};
 use super::parse::Text;
 use super::scope::Names;
 use super::{Compiler, actions};
@@ -22,20 +23,6 @@ struct Hole {
     start: usize,
     end: usize,
     put: Vec<Chunk>,
-}
-
-/// The byte range of a node.
-pub(super) fn range(node: &Node) -> (usize, usize) {
-    node.position().map_or((0, 0), |position| (position.start.offset, position.end.offset))
-}
-
-/// The name and the children of an element.
-pub(super) fn element(node: &Node) -> Option<(Option<&str>, &[Node])> {
-    match node {
-        Node::MdxJsxFlowElement(element) => Some((element.name.as_deref(), &element.children)),
-        Node::MdxJsxTextElement(element) => Some((element.name.as_deref(), &element.children)),
-        _ => None,
-    }
 }
 
 impl Compiler<'_> {

@@ -13,7 +13,8 @@ use flowloom_core::render::{self, Style};
 use flowloom_core::value::Value;
 
 use super::{BLOCKS, template};
-use crate::{Problems, Sources};
+use crate::problems::Problems;
+use crate::sources::Sources;
 
 /// The text rules of block prompts: non-text values become JSON, and references to unknown inputs keep their source
 /// text.

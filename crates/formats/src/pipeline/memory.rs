@@ -6,7 +6,7 @@ use flowloom_core::expr::{Data, Part, Ref, Segment, Template};
 use flowloom_core::json::{Node, parse_node};
 
 use super::{inner, template};
-use crate::Problems;
+use crate::problems::Problems;
 use crate::reader::Fields;
 
 /// A name that never exists; it replaces references to undeclared keys.

@@ -4,6 +4,7 @@
 //! defined in the file itself (`{"pipeline": …, "blocks": […]}`) or in files below `blocks/` next to it.
 
 mod blocks;
+mod front_end;
 mod memory;
 mod order;
 mod present;
@@ -22,13 +23,16 @@ use flowloom_core::plan::{
 use flowloom_core::render::Style;
 use flowloom_core::value::{Map, Value};
 
-use crate::reader::{Fields, Source, beside_file, read_json};
-use crate::{Problems, Sources};
+use crate::front_end::Source;
+use crate::problems::Problems;
+use crate::reader::{Fields, beside_file, read_json};
+use crate::sources::Sources;
 use blocks::{Blocks, Definition};
 
 pub use blocks::{built_in, check_block};
+pub(crate) use front_end::PipelineFormat;
 pub use memory::memory_keys;
-pub use present::{PlanNode, dag, node_results, nodes, order, present};
+pub use present::{PlanNode, dag, node_results, nodes, order};
 
 /// The text rules of a pipeline: as in Python; a missing value is `null`, or empty within text.
 pub const RULES: TextRules =
@@ -62,13 +66,11 @@ const KEYS: [&str; 13] = [
     "metadata",
 ];
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("pipeline");
+
 /// Compiles a pipeline.
-pub(crate) fn compile(
-    source: Source<'_>,
-    sources: &Sources,
-    problems: &mut Problems,
-    needs: &mut Vec<String>,
-) -> Option<Plan> {
+fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems, needs: &mut Vec<String>) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| read_json(text, parse_node(text), problems))?;
     let inner = inner(&node);
@@ -149,7 +151,7 @@ impl Compiler<'_> {
         steps.push(dag);
         let root = Kind::Composite(Composite::Sequence(steps));
         Some(Plan {
-            format: Format::Pipeline,
+            format: FORMAT,
             name: name.or_else(|| id.clone()).unwrap_or_else(|| self.file.to_owned()),
             id,
             description: prompt.unwrap_or_default(),

@@ -6,10 +6,10 @@ use flowloom_core::plan::{Composite, Dag, Env, Kind, Leaf, Plan, Step};
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::value::{Map, Value};
 
-use crate::Presented;
+use crate::front_end::Presented;
 
 /// The result of a run of a pipeline: `{pipeline_id, user_id, results, user, memory, log, status}`.
-pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
+pub(super) fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
     let owner = state.created.as_ref().map(|created| created.owner.clone()).unwrap_or_default();
     let memory_step = |name: &str| Value::map([("step", Value::from(name)), ("user_id", owner.as_str().into())]);
     let mut results = Map::new();

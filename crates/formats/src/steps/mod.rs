@@ -3,6 +3,7 @@
 //! A JSON object with `name`, `description` and `steps`, each with a function, a mode and an error mode; references are
 //! `{{name}}`. The call `trigger('workflow::create', {…})` from AgentOS' own documentation is accepted as well.
 
+mod front_end;
 mod functions;
 mod present;
 pub mod runs;
@@ -22,11 +23,14 @@ use flowloom_core::plan::{
 };
 use flowloom_core::render::Style;
 
-use crate::reader::{Fields, Source, find, read_json};
-use crate::{Problems, Sources};
+use crate::front_end::Source;
+use crate::problems::Problems;
+use crate::reader::{Fields, find, read_json};
+use crate::sources::Sources;
 
+pub(crate) use front_end::StepsFormat;
 pub use functions::BUILT_IN;
-pub use present::{not_found, present, run_record, status_word};
+pub use present::{not_found, run_record, status_word};
 
 /// The text rules of a step list: unknown names stay as text, objects become compact JSON.
 pub const RULES: TextRules =
@@ -69,8 +73,11 @@ pub(crate) fn literal_start(text: &str) -> Option<usize> {
     rest.starts_with('{').then(|| text.len() - rest.len())
 }
 
+/// The id of the format.
+pub const FORMAT: Format = Format::new("steps");
+
 /// Compiles a step list.
-pub(crate) fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
+fn compile(source: Source<'_>, sources: &Sources, problems: &mut Problems) -> Option<Plan> {
     let Source { file, text, tree } = source;
     let node = tree.or_else(|| {
         let parsed = literal_start(text).map_or_else(|| parse_node(text), |start| parse_literal(text, start));
@@ -116,7 +123,7 @@ impl Compiler<'_> {
         let steps = self.batches(&rows);
         let root = Step { span, ..Step::new(Key::nth("steps", 1), Kind::Composite(Composite::Sequence(steps))) };
         Some(Plan {
-            format: Format::Steps,
+            format: FORMAT,
             id: id.map(|(id, _)| id.to_owned()),
             name: name.unwrap_or_else(|| file.to_owned()),
             description: description.unwrap_or_default(),

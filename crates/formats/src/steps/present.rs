@@ -8,7 +8,7 @@ use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 
-use crate::Presented;
+use crate::front_end::Presented;
 
 /// AgentOS' word for the status of a run (docs/formats/steps.md).
 pub fn status_word(status: Status) -> &'static str {
@@ -21,7 +21,7 @@ pub fn status_word(status: Status) -> &'static str {
 }
 
 /// The result of a run of a step list.
-pub fn present(plan: &Plan, state: &RunState) -> Presented {
+pub(super) fn present(plan: &Plan, state: &RunState) -> Presented {
     let told = tell(plan, state);
     let run = state.run.map(|run| run.to_string()).unwrap_or_default();
     let output = told.env.vars.get("input").cloned().unwrap_or_default();

@@ -79,7 +79,7 @@ impl Embed for RemoteEmbedder {
     }
 }
 
-/// The vector of length one in the same direction.
+/// Scales a vector to length one.
 pub fn normalize(mut vector: Vec<f32>) -> Vector {
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
     if length.is_normal() {

@@ -15,7 +15,7 @@ pub(crate) const RULES: TextRules =
 
 pub(crate) fn plan(root: Step) -> Plan {
     Plan {
-        format: Format::Steps,
+        format: Format::new("steps"),
         id: None,
         name: "test".into(),
         description: String::new(),

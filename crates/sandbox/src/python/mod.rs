@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::config::SandboxConfig;
-use crate::sandbox::refused;
+use crate::refusal::refused;
 use interpreter::Interpreters;
 pub(crate) use launch::launch;
 use process::{Came, Process};

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use crate::SCRIPT_WORKER;
 use crate::config::{PATIENCE, SandboxConfig};
 use crate::frame::{self, Frames, PLAIN};
-use crate::sandbox::refused;
+use crate::refusal::refused;
 use wire::{Answer, Ask, Setup};
 pub(crate) use worker::worker;
 

@@ -14,7 +14,6 @@ use flowloom_app::runs::service::NewRun;
 use flowloom_app::tools::workflows::history;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_formats::steps;
@@ -47,7 +46,7 @@ pub(crate) async fn create(
     let id = with_id(&mut map);
     let key = changeable(&caller, None, Kind::Workflow, &id)?;
     let entry = format!("{id}.json");
-    let content = Content { format: Some(Format::Steps), ..Content::single(&entry, render::json(&map.into())) };
+    let content = Content { format: Some(steps::FORMAT), ..Content::single(&entry, render::json(&map.into())) };
     put::save(&server, key, content, false).await?;
     Ok(Json(Value::map([("id", id.into())])))
 }
@@ -57,7 +56,7 @@ pub(crate) async fn create(
     responses((status = 200, description = "A list of definitions")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
-    let found = definitions(&server, caller.acts_for(None)?, Format::Steps).await?;
+    let found = definitions(&server, caller.acts_for(None)?, steps::FORMAT).await?;
     let written = found.iter().map(|(definition, content)| match definition.row() {
         Some(row) => as_steps(row),
         None => {

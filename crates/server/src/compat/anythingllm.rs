@@ -14,7 +14,6 @@ use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::NewRun;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
@@ -103,7 +102,7 @@ async fn keep(server: &Arc<Server>, caller: &Caller, uuid: &str, config: Map) ->
         return Err(invalid(&message));
     }
     let text = render::json(&config.into());
-    let content = Content { format: Some(Format::Flow), ..Content::single(&format!("{uuid}.json"), text) };
+    let content = Content { format: Some(flow::FORMAT), ..Content::single(&format!("{uuid}.json"), text) };
     put::save(server, key, content, true).await?;
     Ok(())
 }
@@ -124,7 +123,7 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> T
             ("plugin", format!("@@flow_{}", definition.id).into()),
         ])
     };
-    let found = definitions(&server, caller.acts_for(None)?, Format::Flow).await?;
+    let found = definitions(&server, caller.acts_for(None)?, flow::FORMAT).await?;
     Ok(Json(Value::map([("success", true.into()), ("flows", Value::list(found.iter().map(flow).collect()))])))
 }
 
@@ -137,7 +136,7 @@ fn config_of(content: &Content) -> Map {
     responses((status = 200, description = "`{success, flow: {name, uuid, config}}`"), (status = 404, description = "`{success: false, error}`")))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(uuid): At<String>) -> Told {
     caller.may(Scope::Read)?;
-    let (_, content) = definition(&server, caller.acts_for(None)?, Format::Flow, &uuid).await?;
+    let (_, content) = definition(&server, caller.acts_for(None)?, flow::FORMAT, &uuid).await?;
     Ok(shown(&uuid, config_of(&content)))
 }
 
@@ -153,7 +152,7 @@ fn shown(uuid: &str, config: Map) -> Json<Value> {
 pub(crate) async fn remove(State(server): State<Arc<Server>>, caller: Caller, At(uuid): At<String>) -> Told {
     let key = changeable(&caller, None, Kind::Workflow, &uuid)?;
     not_in_folder(&server, &uuid).await?;
-    definition(&server, key.holder.clone(), Format::Flow, &uuid).await?;
+    definition(&server, key.holder.clone(), flow::FORMAT, &uuid).await?;
     delete(&server, key).await?;
     Ok(Json(Value::map([("success", true.into())])))
 }
@@ -176,7 +175,7 @@ pub(crate) async fn toggle(
     Body(toggle, _): Body<Toggle>,
 ) -> Told {
     caller.may(Scope::Write)?;
-    let (_, content) = definition(&server, caller.acts_for(None)?, Format::Flow, &uuid).await?;
+    let (_, content) = definition(&server, caller.acts_for(None)?, flow::FORMAT, &uuid).await?;
     let mut config = config_of(&content);
     match toggle.active {
         Some(active) => drop(config.insert("active".into(), active.into())),
@@ -199,7 +198,7 @@ pub(crate) async fn run_flow(
     Body(body, text): Body<Value>,
 ) -> Result<Response, Refused> {
     let call = Call::admitted(&server, &caller, None, &headers)?;
-    let (flow, _) = definition(&server, call.user().to_owned(), Format::Flow, &uuid).await?;
+    let (flow, _) = definition(&server, call.user().to_owned(), flow::FORMAT, &uuid).await?;
     let inputs = body.get("variables").filter(|given| given.as_map().is_some()).unwrap_or(&body).clone();
     if inputs.as_map().is_none() {
         return Err(invalid("the variables of a flow are an object"));

@@ -24,7 +24,7 @@ use crate::state::Server;
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Checked {
     /// Detected format; null if it is unknown.
-    format: Option<&'static str>,
+    format: Option<String>,
     /// Whether it has an error and therefore cannot be run.
     is_refused: bool,
     /// All diagnostics, as reported by `flowloom check --json`.
@@ -51,7 +51,7 @@ pub(crate) async fn check(
     });
     let checked = checked.await??;
     Ok(Json(Checked {
-        format: checked.source.compiled.format.map(|format| format.name()),
+        format: checked.source.compiled.format.map(|format| format.to_string()),
         is_refused: checked.source.is_refused(),
         problems: checked.source.problems(),
     }))

@@ -25,7 +25,7 @@ pub(crate) struct Workflow {
     name: String,
     description: String,
     /// `flow`, `steps`, `pipeline`, `graph`, `markdown` or `agent`.
-    format: &'static str,
+    format: String,
     /// Path of its file in the served folder; null if it is stored.
     file: Option<String>,
     /// Origin of a stored definition: `api`, `sync` or `function`.
@@ -98,7 +98,7 @@ pub(crate) fn shown(definition: &Definition) -> Workflow {
         id: definition.id.clone(),
         name: plan.map(|plan| plan.name.clone()).unwrap_or_default(),
         description: plan.map(|plan| plan.description.clone()).unwrap_or_default(),
-        format: definition.format.name(),
+        format: definition.format.to_string(),
         file: definition.file().map(str::to_owned),
         origin: row.map(|row| row.origin.name()),
         version: row.map(|row| row.version),

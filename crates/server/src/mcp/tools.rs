@@ -1,7 +1,7 @@
 //! Lists workflows as MCP tools: pages and annotations.
 
 use flowloom_app::tools::offer::Offer;
-use flowloom_core::plan::{BlockCode, Composite, Format, Kind, Leaf, MemoryOperation, Plan, Step};
+use flowloom_core::plan::{BlockCode, Composite, Kind, Leaf, MemoryOperation, Plan, Step};
 use rmcp::model::{ListToolsResult, Tool, ToolAnnotations};
 
 /// Maximum number of tools per page.
@@ -30,7 +30,7 @@ fn tool(offer: &Offer) -> Tool {
 /// as destructive.
 fn annotations(plan: &Plan) -> ToolAnnotations {
     // Conversations are stored, and the tools of an agent are known only at call time.
-    let (mut only_reads, mut stays_here) = (plan.thread.is_none(), plan.format != Format::Agent);
+    let (mut only_reads, mut stays_here) = (plan.thread.is_none(), plan.format != flowloom_formats::agent::FORMAT);
     plan.root.visit(&mut |step| {
         only_reads &= reads(step);
         stays_here &= stays(step);

@@ -77,7 +77,7 @@ pub(crate) fn record(run: RunId, seq: u64, event: Event) -> Arc<Record> {
 pub(crate) fn created_of(bundle: Hash) -> Event {
     Event::RunCreated(Box::new(RunCreated {
         engine_semantics: 1,
-        format: Format::Steps,
+        format: Format::new("steps"),
         name: "test".into(),
         bundle,
         inputs: Value::Null,

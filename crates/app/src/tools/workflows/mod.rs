@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, Payload};
 use flowloom_core::error::StepError;
-use flowloom_core::plan::{EffectClass, Format};
+use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
@@ -57,7 +57,7 @@ impl Host {
     /// The bundle of another definition with the same settings.
     fn bundle_of(&self, entry: &str, files: BTreeMap<String, String>) -> Result<Bundle, StepError> {
         let bundle =
-            Bundle { entry: entry.to_owned(), format: Format::Steps, files, flows: None, ..self.bundle.clone() };
+            Bundle { entry: entry.to_owned(), format: steps::FORMAT, files, flows: None, ..self.bundle.clone() };
         let compiled = compile(entry, &bundle.sources(), None);
         match (compiled.format, compiled.plan) {
             (Some(format), Some(_)) => Ok(Bundle { format, ..bundle }),
@@ -82,12 +82,12 @@ impl Host {
             None => arguments.clone().into(),
         };
         let content = Content::single("workflow.json", render::json(&definition));
-        let format = self.bundle_of("workflow.json", content.files.clone())?.format.name();
+        let format = self.bundle_of("workflow.json", content.files.clone())?.format;
         let given = definition.get("id").and_then(Value::as_str).map(str::to_owned);
         let id = given.unwrap_or_else(|| id_of(&context.key(), context.run.at_ms()).to_string());
         let new = NewDefinition {
             key: DefinitionKey { holder: context.owner.to_string(), kind: Kind::Workflow, id: id.clone() },
-            format: Some(format.to_owned()),
+            format: Some(format.to_string()),
             content: content.text()?,
             origin: Origin::Function,
             uses: Vec::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flowloom_core::code::Code;
 use flowloom_core::effect::CallRequest;
 use flowloom_core::error::StepError;
-use flowloom_core::plan::{EffectClass, Format};
+use flowloom_core::plan::EffectClass;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_formats::{flow, present};
@@ -48,7 +48,7 @@ impl NativeFunction for FlowFunction {
             let arguments = request.payload.to_value();
             let inputs = match flow.bundle.format {
                 // The types of flow variables are not declared.
-                Format::Flow => arguments,
+                flow::FORMAT => arguments,
                 _ => Offer::of(&self.id, plan_of(&flow.bundle)?).inputs(&arguments)?,
             };
             let agent = context.agent.as_deref().map(str::to_owned);
@@ -56,7 +56,7 @@ impl NativeFunction for FlowFunction {
             let ended = self.host.end(child, context).await?;
             let (text, is_final) = match (&ended.state.error, ended.state.status) {
                 (_, status) if !status.is_final() => return Err(unfinished(&ended)),
-                _ if flow.bundle.format == Format::Flow => {
+                _ if flow.bundle.format == flow::FORMAT => {
                     let told = flow::tool_reply(&ended.plan, &ended.state);
                     (told.text, told.is_final)
                 }

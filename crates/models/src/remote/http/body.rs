@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::net::TcpStream;
 
-use super::head::unreadable;
 use super::pool::Pool;
 
 /// Number of bytes read at a time.
@@ -197,4 +196,9 @@ pub(super) fn fill(stream: &TcpStream, read: &mut BytesMut) -> io::Result<Option
         *read = room;
     }
     Ok(count)
+}
+
+/// Error for a response that is not valid HTTP.
+pub(super) fn unreadable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -6,7 +6,7 @@ use bytes::{Buf as _, BytesMut};
 use reqwest::Url;
 use reqwest::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
 
-use super::body::Framing;
+use super::body::{Framing, unreadable};
 
 /// Maximum size of a response's head, in bytes.
 const MOST: usize = 64 << 10;
@@ -112,9 +112,4 @@ fn framing(status: u16, headers: &HeaderMap) -> io::Result<Framing> {
 fn says(headers: &HeaderMap, option: &str) -> bool {
     let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|one| one.trim().eq_ignore_ascii_case(option))
-}
-
-/// Error for a response that is not valid HTTP.
-pub(super) fn unreadable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
 }

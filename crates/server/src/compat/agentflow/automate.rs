@@ -14,7 +14,7 @@ use flowloom_app::runs::service::NewRun;
 use flowloom_app::runs::supervisor::Begun;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::plan::Plan;
 use flowloom_core::value::{Map, Value};
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 
@@ -53,7 +53,7 @@ pub(crate) async fn automate(
         return Ok(thinker.answer(told.collect()));
     };
     let call = call.with_key(Some(key_of(thinker.id)));
-    let (definition, _) = definition(&server, call.user().to_owned(), Format::Pipeline, &id).await?;
+    let (definition, _) = definition(&server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run(&call, &definition, NewRun::with(Map::new().into()), "").await?;
     Ok(ended.answer(told(&made, &ended)))
 }
@@ -100,7 +100,7 @@ async fn stream(
     let (begun, after) = match last_of(headers) {
         Some((run, after)) => {
             let run = owned(server, caller, &run.to_string())?;
-            if server.app.open_id(run).await?.plan.format == Format::Pipeline {
+            if server.app.open_id(run).await?.plan.format == flowloom_formats::pipeline::FORMAT {
                 return doer::go_on(server, caller, (run, after), told_alone).await;
             }
             (server.live.again(run), after)
@@ -135,7 +135,7 @@ async fn begun(server: &Arc<Server>, thinker: RunId) -> Answer<Option<(Begun, Ar
     let Some(id) = pipeline_of(&made) else { return Ok(None) };
     let owner = ended.state.created.as_deref().map(|created| created.owner.clone()).unwrap_or_default();
     let call = Call::of(server, &owner).with_key(Some(key_of(thinker)));
-    let (definition, _) = definition(server, call.user().to_owned(), Format::Pipeline, &id).await?;
+    let (definition, _) = definition(server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     doer::start(&call, &definition, "").await.map(Some)
 }
 

@@ -91,7 +91,7 @@ async fn kept(server: &Arc<Server>, caller: &Caller, id: &str, headers: &HeaderM
         return go_on(server, caller, last, told_kept).await;
     }
     let call = Call::admitted(server, caller, None, headers)?;
-    let (definition, _) = definition(server, call.user().to_owned(), flowloom_core::plan::Format::Pipeline, id).await?;
+    let (definition, _) = definition(server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, id).await?;
     begin(&call, &definition, "", told_kept).await
 }
 

@@ -11,7 +11,7 @@ use flowloom_app::keys::Scope;
 use flowloom_app::runs::summary;
 use flowloom_core::chat::Usage;
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::{Format, Plan};
+use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::pipeline::{node_results, nodes};
@@ -81,8 +81,12 @@ fn used(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
 
 async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
-    let filter =
-        RunFilter { holder: caller.user, format: Some(Format::Pipeline.name().into()), limit, ..RunFilter::default() };
+    let filter = RunFilter {
+        holder: caller.user,
+        format: Some(flowloom_formats::pipeline::FORMAT.name().into()),
+        limit,
+        ..RunFilter::default()
+    };
     let shared = server.clone();
     let rows = crate::blocking::blocking(move || shared.app.store.runs_of(&filter)).await??;
     let mut executions = Vec::with_capacity(rows.len());
@@ -96,7 +100,7 @@ async fn one(server: &Server, caller: &Caller, id: &str) -> Answer<Json<Value>> 
     caller.may(Scope::Read)?;
     let ended = ended(server, owned(server, caller, id)?).await?;
     match ended.plan.format {
-        Format::Pipeline => Ok(Json(execution(&ended).into())),
+        flowloom_formats::pipeline::FORMAT => Ok(Json(execution(&ended).into())),
         _ => Err(Problem::not_there("run", id)),
     }
 }

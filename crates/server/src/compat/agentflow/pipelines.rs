@@ -15,7 +15,6 @@ use flowloom_app::runs::service::NewRun;
 use flowloom_app::tools::workflows::KEEPING;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::Format;
 use flowloom_core::render;
 use flowloom_core::value::{Map, Value};
 use flowloom_store::{Kind, RunFilter};
@@ -45,7 +44,7 @@ pub(crate) fn inner(written: &Value) -> Map {
     responses((status = 200, description = "`[{id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
 pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
-    let mut found = definitions(&server, caller.acts_for(None)?, Format::Pipeline).await?;
+    let mut found = definitions(&server, caller.acts_for(None)?, flowloom_formats::pipeline::FORMAT).await?;
     // Files of the folder have no creation time and come last.
     found.sort_by_key(|(definition, _)| std::cmp::Reverse(definition.row().map(|row| row.created_at)));
     let user = caller.user.clone();
@@ -90,7 +89,7 @@ fn item(
     responses((status = 200, description = "The pipeline"), (status = 404, body = Document)))]
 pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
-    let (_, content) = definition(&server, caller.acts_for(None)?, Format::Pipeline, &id).await?;
+    let (_, content) = definition(&server, caller.acts_for(None)?, flowloom_formats::pipeline::FORMAT, &id).await?;
     let mut pipeline = inner(&parse_value(content.main()).unwrap_or_default());
     pipeline.insert("id".into(), id.into());
     Ok(Json(pipeline.into()))
@@ -122,7 +121,10 @@ fn content(id: &str, written: &Value, pipeline: Map) -> Content {
         Some(blocks) => Value::map([("pipeline", pipeline.into()), ("blocks", blocks.clone())]),
         None => pipeline.into(),
     };
-    Content { format: Some(Format::Pipeline), ..Content::single(&format!("{id}.json"), render::json(&whole)) }
+    Content {
+        format: Some(flowloom_formats::pipeline::FORMAT),
+        ..Content::single(&format!("{id}.json"), render::json(&whole))
+    }
 }
 
 /// Deletes a pipeline.
@@ -135,7 +137,7 @@ pub(crate) async fn remove(
 ) -> Answer<StatusCode> {
     let key = changeable(&caller, None, Kind::Workflow, &id)?;
     not_in_folder(&server, &id).await?;
-    definition(&server, key.holder.clone(), Format::Pipeline, &id).await?;
+    definition(&server, key.holder.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
     delete(&server, key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -152,7 +154,7 @@ pub(crate) async fn run_kept(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let call = Call::admitted(&server, &caller, None, &headers)?;
-    let (definition, _) = definition(&server, call.user().to_owned(), Format::Pipeline, &id).await?;
+    let (definition, _) = definition(&server, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
     let ended = run(&call, &definition, NewRun::with(Map::new().into()), "").await?;
     Ok(ended.answer(told_kept(&ended)))
 }

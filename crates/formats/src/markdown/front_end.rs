@@ -1,0 +1,52 @@
+//! The front end of Markdown workflows.
+
+use flowloom_core::plan::{Env, Format, Plan};
+use flowloom_core::state::RunState;
+use flowloom_core::value::Value;
+
+use super::present::present;
+use super::{FORMAT, compile};
+use crate::front_end::{FrontEnd, Presented, Source};
+use crate::problems::Problems;
+use crate::sources::Sources;
+use crate::spoken::{self, Spoken};
+
+/// The front end.
+pub(crate) struct MarkdownFormat;
+
+impl FrontEnd for MarkdownFormat {
+    fn format(&self) -> Format {
+        FORMAT
+    }
+
+    fn schema(&self) -> &'static str {
+        include_str!("frontmatter.schema.json")
+    }
+
+    fn recognises(&self, file: &str, _text: &str) -> bool {
+        let name = file.to_ascii_lowercase();
+        name.ends_with(".mdx") || name.ends_with(".md")
+    }
+
+    fn compile(
+        &self,
+        source: Source<'_>,
+        sources: &Sources,
+        problems: &mut Problems,
+        needs: &mut Vec<String>,
+    ) -> Option<Plan> {
+        compile(source, sources, problems, needs)
+    }
+
+    fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
+        present(plan, state, env)
+    }
+
+    fn spoken(&self, plan: &Plan, inputs: &Value) -> Option<Spoken> {
+        spoken::of_only_answer(plan, inputs)
+    }
+
+    fn offered_functions<'p>(&self, plan: &'p Plan) -> Vec<&'p str> {
+        plan.functions.iter().map(|(function, _)| &**function).collect()
+    }
+}

@@ -1,0 +1,17 @@
+//! Nodes of the tree: where they stand, and what elements hold.
+
+use markdown::mdast::Node;
+
+/// The byte range of a node.
+pub(super) fn range(node: &Node) -> (usize, usize) {
+    node.position().map_or((0, 0), |position| (position.start.offset, position.end.offset))
+}
+
+/// The name and the children of an element.
+pub(super) fn element(node: &Node) -> Option<(Option<&str>, &[Node])> {
+    match node {
+        Node::MdxJsxFlowElement(element) => Some((element.name.as_deref(), &element.children)),
+        Node::MdxJsxTextElement(element) => Some((element.name.as_deref(), &element.children)),
+        _ => None,
+    }
+}

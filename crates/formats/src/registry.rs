@@ -1,0 +1,135 @@
+//! The front ends that there are, and the dispatch to them.
+
+use std::sync::LazyLock;
+
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::Span;
+use flowloom_core::plan::{Env, Format, Plan};
+use flowloom_core::state::RunState;
+use flowloom_core::value::Value;
+
+use crate::detect::{Detected, detect};
+use crate::front_end::{Compiled, FrontEnd, Presented, Source};
+use crate::problems::Problems;
+use crate::reader::read_text;
+use crate::sources::Sources;
+use crate::spoken::Spoken;
+use crate::{agent, flow, graph, markdown, pipeline, steps};
+
+/// Front ends, each for a format of its own.
+pub struct Registry {
+    front_ends: Vec<Box<dyn FrontEnd>>,
+}
+
+impl Registry {
+    /// The formats of this crate.
+    pub fn built_in() -> Registry {
+        Registry {
+            front_ends: vec![
+                Box::new(markdown::MarkdownFormat),
+                Box::new(flow::FlowFormat),
+                Box::new(pipeline::PipelineFormat),
+                Box::new(graph::GraphFormat),
+                Box::new(steps::StepsFormat),
+                Box::new(agent::AgentFormat),
+            ],
+        }
+    }
+
+    /// Adds a format. A front end that is there already for the same format is replaced.
+    pub fn with(mut self, front_end: impl FrontEnd + 'static) -> Registry {
+        self.front_ends.retain(|known| known.format() != front_end.format());
+        self.front_ends.push(Box::new(front_end));
+        self
+    }
+
+    /// The front ends, in the order in which they were added.
+    pub fn front_ends(&self) -> impl Iterator<Item = &dyn FrontEnd> {
+        self.front_ends.iter().map(|front_end| &**front_end)
+    }
+
+    /// The front end of a format; `None` if there is none.
+    pub fn find(&self, format: Format) -> Option<&dyn FrontEnd> {
+        self.front_ends().find(|front_end| front_end.format() == format)
+    }
+
+    /// Compiles the file `entry` of `sources` in the given format; `None` detects the format.
+    pub fn compile(&self, entry: &str, sources: &Sources, format: Option<Format>) -> Compiled {
+        let mut problems = Problems::new(entry);
+        let Some(bytes) = sources.files.get(entry) else {
+            problems.error(Code::Unreadable, Span::default(), format!("{entry} is not there"));
+            return Compiled {
+                diagnostics: problems.into_list(),
+                needs: vec![entry.to_owned()],
+                ..Compiled::default()
+            };
+        };
+        let Some(text) = read_text(bytes, sources.source_bytes, &mut problems) else {
+            return Compiled { diagnostics: problems.into_list(), format, ..Compiled::default() };
+        };
+        let detected = match format {
+            Some(format) => self.find(format).map(|front_end| Detected { front_end, tree: None }).or_else(|| {
+                let message = format!("there is no format {format}");
+                problems.error(Code::UnknownFormat, Span::default(), message);
+                None
+            }),
+            None => detect(&self.front_ends, entry, text, &mut problems),
+        };
+        let Some(Detected { front_end, tree }) = detected else {
+            return Compiled { diagnostics: problems.into_list(), format, ..Compiled::default() };
+        };
+        let source = Source { file: entry, text, tree };
+        let mut needs = Vec::new();
+        let plan = front_end.compile(source, sources, &mut problems, &mut needs);
+        let plan = plan.filter(|_| !problems.has_errors());
+        let asks = plan.as_ref().map(|plan| sources.asks(front_end.offered_functions(plan))).unwrap_or_default();
+        let format = Some(front_end.format());
+        Compiled { plan, format, diagnostics: problems.into_list(), needs, asks }
+    }
+
+    /// The result of a run of `plan` that left `env` behind; empty for a format that is not there.
+    pub fn present(&self, plan: &Plan, state: &RunState, env: &Env) -> Presented {
+        match self.find(plan.format) {
+            Some(front_end) => front_end.present(plan, state, env),
+            None => Presented { result: Value::Null, output: Value::Null },
+        }
+    }
+}
+
+static BUILT_IN: LazyLock<Registry> = LazyLock::new(Registry::built_in);
+
+/// The formats of this crate, in the order of their registration.
+pub fn formats() -> impl Iterator<Item = Format> {
+    BUILT_IN.front_ends().map(FrontEnd::format)
+}
+
+/// The format of this crate that is called `name`.
+pub fn find_format(name: &str) -> Option<Format> {
+    formats().find(|format| format.name() == name)
+}
+
+/// The JSON Schema of a format of this crate; of Markdown, that of the frontmatter.
+pub fn schema(format: Format) -> Option<&'static str> {
+    BUILT_IN.find(format).map(FrontEnd::schema)
+}
+
+/// Files next to a definition of this format that belong to it, as patterns; `*` matches a name.
+pub fn beside(format: Format) -> &'static [&'static str] {
+    BUILT_IN.find(format).map(FrontEnd::companions).unwrap_or_default()
+}
+
+/// Compiles the file `entry` of `sources` in the given format; `None` detects the format.
+pub fn compile(entry: &str, sources: &Sources, format: Option<Format>) -> Compiled {
+    BUILT_IN.compile(entry, sources, format)
+}
+
+/// The result of a run of `plan`. `env` holds the run's final variables.
+pub fn present(plan: &Plan, state: &RunState, env: &Env) -> Presented {
+    BUILT_IN.present(plan, state, env)
+}
+
+/// The step whose text is the output of every successful run of `plan` with these inputs; `None` if that depends on the
+/// course of the run.
+pub fn spoken(plan: &Plan, inputs: &Value) -> Option<Spoken> {
+    BUILT_IN.find(plan.format)?.spoken(plan, inputs)
+}

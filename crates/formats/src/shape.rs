@@ -1,0 +1,31 @@
+//! What a JSON document looks like, for front ends to recognise their own.
+
+use flowloom_core::json::Node;
+
+/// A JSON document whose format is not known yet.
+pub struct Shape<'a> {
+    /// The whole document.
+    pub whole: &'a Node,
+    /// The definition in it: what stands under `workflow`, `pipeline` and the like, or the whole document.
+    pub definition: &'a Node,
+}
+
+impl<'a> Shape<'a> {
+    /// The shape of a document.
+    pub(crate) fn of(whole: &'a Node) -> Shape<'a> {
+        let inner = ["workflow", "pipeline", "pipeline_json", "definition", "config"];
+        let inner = inner.iter().find_map(|key| whole.get(key)).filter(|inner| !inner.entries().is_empty());
+        Shape { whole, definition: inner.unwrap_or(whole) }
+    }
+
+    /// Whether the definition has one of these keys.
+    pub fn has(&self, keys: &[&str]) -> bool {
+        keys.iter().any(|key| self.definition.get(key).is_some())
+    }
+
+    /// Whether an item of the definition's list `list` has one of these keys.
+    pub fn has_item_with(&self, list: &str, keys: &[&str]) -> bool {
+        let items = self.definition.get(list).and_then(Node::items).unwrap_or_default();
+        items.iter().any(|item| keys.iter().any(|key| item.get(key).is_some()))
+    }
+}
