@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::plan::{Format, Plan};
+use flowloom_formats::compile;
 use flowloom_store::{DefinitionKey, DefinitionRow, Kind, Origin};
 use tokio::sync::OnceCell;
 
 use super::folder::{self, Stamp, stamp};
 use crate::definitions::bundle::Offered;
-use crate::definitions::source::{self, Reading, Source};
+use crate::definitions::source::{Loader, Source};
 use crate::definitions::stored::{self, Content, Looked};
 use crate::engines::App;
 use crate::runs::start::Prepared;
@@ -56,7 +57,6 @@ pub(crate) enum Place {
     File {
         /// Its file below the folder.
         file: String,
-        path: PathBuf,
         changed: Stamp,
     },
     /// In the store, with what was looked for besides, and files that the configuration names.
@@ -67,18 +67,16 @@ impl Definition {
     /// What a run of `holder` needs: MCP servers are asked for their tools when they are first needed, and agents are
     /// offered the workflows that there are now. `None` if it has errors.
     pub async fn ready(&self, catalog: &Arc<Catalog>, holder: &str) -> Result<Option<Arc<Prepared>>, StepError> {
-        if self.prepared.is_none() {
-            return Ok(None);
-        }
+        let Some(prepared) = &self.prepared else { return Ok(None) };
         if self.format == Format::Agent {
-            return catalog.agent(self, holder).await.map(Some);
+            return catalog.agent(self, prepared, holder).await.map(Some);
         }
         if self.asks.is_empty() {
-            return Ok(self.prepared.clone());
+            return Ok(Some(prepared.clone()));
         }
         let asked = self.asked.get_or_try_init(async || {
             let offered = catalog.app.servers.offered(&catalog.app.config, &self.asks).await?;
-            catalog.offering(self, offered).map(Arc::new)
+            catalog.offering(self, prepared, offered).map(Arc::new)
         });
         asked.await.cloned().map(Some)
     }
@@ -157,12 +155,12 @@ impl Catalog {
         }
     }
 
-    /// A definition with what models are offered that is no part of it.
-    fn offering(&self, definition: &Definition, offered: Offered) -> Result<Prepared, StepError> {
-        let source = match &definition.place {
-            Place::File { path, .. } => source::load_with(path, &self.reading(Some(definition.format)), offered),
-            Place::Kept { row, .. } => self.compile_kept(row, offered)?.source,
-        };
+    /// A prepared definition with what models are offered that is no part of it. Its files are those that were read.
+    fn offering(&self, definition: &Definition, prepared: &Prepared, offered: Offered) -> Result<Prepared, StepError> {
+        let bundle = prepared.bundle()?.offering(&offered);
+        let sources = bundle.sources();
+        let compiled = compile(&bundle.entry, &sources, Some(bundle.format));
+        let source = Source::of_files(&bundle.entry, sources.files, compiled, offered);
         let Some(plan) = source.compiled.plan.clone() else {
             let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error());
             let messages: Vec<&str> = errors.map(|problem| problem.message.as_str()).collect();
@@ -173,10 +171,15 @@ impl Catalog {
     }
 
     /// An agent with the workflows that there are for `holder` now. It stays what it was while they do.
-    async fn agent(self: &Arc<Catalog>, agent: &Definition, holder: &str) -> Result<Arc<Prepared>, StepError> {
+    async fn agent(
+        self: &Arc<Catalog>,
+        agent: &Definition,
+        compiled: &Prepared,
+        holder: &str,
+    ) -> Result<Arc<Prepared>, StepError> {
         let mut offered = self.app.servers.offered(&self.app.config, &agent.asks).await?;
         offered.flows = Some(agents::offered(self, holder).await?);
-        let prepared = Arc::new(self.offering(agent, offered)?);
+        let prepared = Arc::new(self.offering(agent, compiled, offered)?);
         let mut agents = locked(&self.agents);
         if agents.len() >= KEPT {
             agents.clear();
@@ -262,14 +265,14 @@ impl Catalog {
     }
 
     fn compile_file(&self, path: &Path) -> Option<Definition> {
-        let source = source::load(path, &self.reading(None));
-        if source.compiled.format.is_none() || !folder::is_meant(path, &source.bytes) {
+        let source = self.loader().compile(path);
+        if source.compiled.format.is_none() || !folder::is_meant(path, source.bytes()) {
             return None;
         }
         let file = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
         let changed = stamp_of(&source);
         let id = folder::id_of(&file);
-        self.definition(source, id, Place::File { file, path: path.to_owned(), changed })
+        self.definition(source, id, Place::File { file, changed })
     }
 
     /// Compiles what the store keeps, unless that was done since it changed.
@@ -281,7 +284,7 @@ impl Catalog {
         {
             return Ok(Some(known));
         }
-        let compiled = self.compile_kept(&row, Offered::default())?;
+        let compiled = self.compile_kept(&row)?;
         let (id, parts, changed) = (row.key.id.clone(), compiled.parts, stamp_of(&compiled.source));
         let Some(definition) = self.definition(compiled.source, id, Place::Kept { row, parts, changed }) else {
             return Ok(None);
@@ -308,20 +311,20 @@ impl Catalog {
             created_at: 0,
             updated_at: 0,
         };
-        let compiled = self.compile_kept(&row, Offered::default())?;
+        let compiled = self.compile_kept(&row)?;
         let changed = stamp_of(&compiled.source);
         let place = Place::Kept { row, parts: compiled.parts, changed };
         let unknown = || StepError::new(Code::StepRefused, "this is no definition");
         self.definition(compiled.source, id.to_owned(), place).ok_or_else(unknown)
     }
 
-    fn compile_kept(&self, row: &DefinitionRow, offered: Offered) -> Result<stored::Compiled, StepError> {
+    fn compile_kept(&self, row: &DefinitionRow) -> Result<stored::Compiled, StepError> {
         let content = Content::parse(&row.content)?;
-        stored::compile_for(&self.app.store, &self.reading(None), (&row.key.holder, &content), offered)
+        stored::compile_for(&self.app.store, &self.loader(), &row.key.holder, &content)
     }
 
-    fn reading(&self, format: Option<Format>) -> Reading<'_> {
-        Reading { config: &self.app.config, format, lenient: false }
+    fn loader(&self) -> Loader<'_> {
+        Loader { config: &self.app.config, format: None, lenient: false }
     }
 
     /// A compiled source as a definition; a file is called by its own id, if it has one. `None` without a format.
@@ -346,8 +349,8 @@ impl Catalog {
     }
 
     fn prepare(&self, source: &Source, plan: Arc<Plan>) -> Result<Prepared, StepError> {
-        let bundle = self.app.bundle(&source.name, &source.files, plan.format)?;
-        self.app.prepare(plan, &bundle.offering(&source.offered))
+        let bundle = self.app.bundle(source.name(), source.files(), plan.format)?;
+        self.app.prepare(plan, &bundle.offering(source.offered()))
     }
 }
 
@@ -381,7 +384,7 @@ impl Definition {
 
 /// When the files that a definition was read from changed last.
 fn stamp_of(source: &Source) -> Stamp {
-    stamp(source.files.keys().map(PathBuf::from).collect::<Vec<_>>().iter())
+    stamp(source.files().keys().map(PathBuf::from).collect::<Vec<_>>().iter())
 }
 
 fn is_unchanged(changed: &Stamp) -> bool {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use flowloom_app::definitions::bundle::Offered;
-use flowloom_app::definitions::source::Reading;
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored;
 use flowloom_app::keys::Scope;
 use serde::Serialize;
@@ -46,8 +45,8 @@ pub(crate) async fn check(
     let holder = caller.acts_for(whose.user)?;
     let content = upload::read(request, &server, "definition").await?;
     let checked = crate::blocking::blocking(move || {
-        let reading = Reading { config: &server.app.config, format: None, lenient: false };
-        stored::compile_for(&server.app.store, &reading, (&holder, &content), Offered::default())
+        let loader = Loader { config: &server.app.config, format: None, lenient: false };
+        stored::compile_for(&server.app.store, &loader, &holder, &content)
     });
     let checked = checked.await??;
     Ok(Json(Checked {

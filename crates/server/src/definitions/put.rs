@@ -8,8 +8,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use flowloom_app::definitions::bundle::Offered;
-use flowloom_app::definitions::source::Reading;
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, Content};
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -85,8 +84,8 @@ pub(crate) async fn save(
 }
 
 fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: bool) -> Answer<NewDefinition> {
-    let reading = Reading { config: &server.app.config, format: None, lenient: false };
-    let compiled = stored::compile_for(&server.app.store, &reading, (&key.holder, content), Offered::default())?;
+    let loader = Loader { config: &server.app.config, format: None, lenient: false };
+    let compiled = stored::compile_for(&server.app.store, &loader, &key.holder, content)?;
     let plan = compiled.source.compiled.plan.as_ref();
     if let Some(own) = plan.and_then(|plan| plan.id.as_ref()).filter(|own| **own != key.id) {
         let message = format!("the definition calls itself {own:?}; put it to its own id");
