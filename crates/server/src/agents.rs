@@ -2,6 +2,7 @@
 
 // The macros that describe routes write out more of a path than is needed.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -15,6 +16,8 @@ use flowloom_formats::agent;
 use flowloom_store::Kind;
 use serde::Deserialize;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::body::Body;
 use crate::caller::Caller;
@@ -25,6 +28,11 @@ use crate::runs::answer::{Waiting, answer};
 use crate::runs::start::Call;
 use crate::state::Server;
 use crate::threads::{Saying, USUAL, talk};
+
+/// The routes.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(chat))
+}
 
 /// What AnythingLLM's users begin a message to the agent with.
 const ADDRESS: &str = "@agent";
@@ -54,7 +62,7 @@ pub(crate) struct Chat {
     responses((status = 200, description = "The turn has ended"), (status = 202, description = "It goes on, or waits"),
         (status = 404, body = Document), (status = 409, description = "A turn is under way", body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
 pub(crate) async fn chat(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(name): At<String>,
     Params(waiting): Params<Waiting>,

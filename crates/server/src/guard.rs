@@ -1,7 +1,6 @@
 //! What every call must be before a handler sees it: addressed to this server, from no other site, and JSON where it
 //! changes something; and what every answer says to browsers.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
@@ -11,16 +10,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
 
+use crate::body::BODY;
 use crate::caller::Caller;
 use crate::definitions::upload::Kind as Upload;
 use crate::problem::Problem;
 use crate::state::Server;
 use crate::{cors, openai};
 
-/// Bytes of a body at most.
-pub(crate) const BODY: usize = 16 << 20;
-
-pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(server): State<Server>, request: Request, next: Next) -> Response {
     if !tracing::enabled!(tracing::Level::INFO) {
         return answer(server, request, next).await;
     }
@@ -31,10 +28,10 @@ pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, n
     answer
 }
 
-async fn answer(server: Arc<Server>, request: Request, next: Next) -> Response {
+async fn answer(server: Server, request: Request, next: Next) -> Response {
     let listed = cors::listed(&server.cors, request.headers());
     let (mut parts, body) = request.into_parts();
-    let is_openai = parts.uri.path().starts_with(openai::ROUTES);
+    let is_openai = parts.uri.path().starts_with(openai::names::ROUTES);
     let checked = match check(&server, &parts, listed.is_some()) {
         Ok(()) => admit(&server, &mut parts).await,
         refused => refused,
@@ -66,7 +63,7 @@ async fn answer(server: Arc<Server>, request: Request, next: Next) -> Response {
 
 /// Who calls, asked before anything of a body is read: the operation's scope stands in its description. The handler finds
 /// the caller beside the request, and what only it can know it asks itself.
-async fn admit(server: &Arc<Server>, request: &mut Parts) -> Result<(), Problem> {
+async fn admit(server: &Server, request: &mut Parts) -> Result<(), Problem> {
     let path = request.extensions.get::<MatchedPath>().and_then(|path| server.scopes.get(path.as_str()));
     let scope = path.and_then(|scopes| scopes.iter().find(|(method, _)| *method == request.method));
     if let Some((_, scope)) = scope {

@@ -2,7 +2,6 @@
 
 // The macros that describe routes write out more of a path than is needed.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -36,7 +35,7 @@ pub(crate) struct Checked {
     request_body(content((Object = "application/json"), (String = "text/markdown"))),
     responses((status = 200, body = Checked), (status = 400, body = Document)))]
 pub(crate) async fn check(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Params(whose): Params<Whose>,
     request: Request,

@@ -2,7 +2,6 @@
 
 // The macros that describe routes write out more of a path than is needed.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -56,7 +55,7 @@ pub(crate) struct Done {
 #[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "sync_workflows", security(("key" = ["write"])), params(How), request_body = Folder,
     responses((status = 200, body = Done), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn put_all(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Params(how): Params<How>,
     Body(folder, _): Body<Folder>,

@@ -1,7 +1,5 @@
 //! Starting the run that a client's words mean, or going on with one that waits for them.
 
-use std::sync::Arc;
-
 use axum::http::HeaderMap;
 use flowloom_app::definitions::catalog::Definition;
 use flowloom_app::engines::Opened;
@@ -43,7 +41,7 @@ pub(crate) struct Wanted {
 
 /// A call of a client.
 pub(crate) struct Asking<'a> {
-    pub(crate) server: &'a Arc<Server>,
+    pub(crate) server: &'a Server,
     pub(crate) caller: &'a Caller,
     pub(crate) headers: &'a HeaderMap,
 }

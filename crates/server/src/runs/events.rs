@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::response::IntoResponse as _;
 use axum::response::sse::{Event as Sse, KeepAlive, Sse as Stream};
+use flowloom_app::runs::wait::goes_on;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -14,7 +15,7 @@ use flowloom_runtime::publish::{Heard, Signal, Subscription};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
-use crate::state::{Server, goes_on};
+use crate::state::Server;
 
 /// Between two signs of life, when nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -46,7 +47,7 @@ pub(crate) trait Teller: Send {
 
 /// Where a client stands.
 struct Follower {
-    server: Arc<Server>,
+    server: Server,
     run: RunId,
     teller: Box<dyn Teller>,
     /// The last event that was told.
@@ -69,7 +70,7 @@ enum End {
 
 /// Every event of a run after `seq`, until it is no longer driven, with signs of life; with `with_text` also the text of
 /// answers as it comes.
-pub(crate) fn response(server: Arc<Server>, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
+pub(crate) fn response(server: Server, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
     // Heard before anything is read, so that nothing happens between the two.
     let heard = server.live.subscribe(run);
     heard_from(server, run, (seq, Box::new(Journal { with_text })), heard)
@@ -77,7 +78,7 @@ pub(crate) fn response(server: Arc<Server>, run: RunId, seq: u64, with_text: boo
 
 /// What `teller` makes of a run's events after `seq`. `heard` is what this process hears of the run already.
 pub(crate) fn heard_from(
-    server: Arc<Server>,
+    server: Server,
     run: RunId,
     (seq, teller): (u64, Box<dyn Teller>),
     heard: Option<Subscription>,
@@ -87,7 +88,7 @@ pub(crate) fn heard_from(
 
 /// The same as a stream, which somebody else may go on with.
 pub(crate) fn told(
-    server: Arc<Server>,
+    server: Server,
     run: RunId,
     (seq, teller): (u64, Box<dyn Teller>),
     heard: Option<Subscription>,

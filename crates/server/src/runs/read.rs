@@ -2,7 +2,6 @@
 
 // The macros that describe routes write out more of a path than is needed.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -81,7 +80,7 @@ pub(crate) struct RunItem {
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(Filter),
     security(("key" = ["read"])), responses((status = 200, description = "A page of them", body = Runs)))]
 pub(crate) async fn list(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Params(filter): Params<Filter>,
 ) -> Answer<Json<Runs>> {
@@ -128,7 +127,7 @@ pub(crate) async fn list(
 /// A run: what `flowloom run --json` prints, and its steps.
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "get_run", params(("id" = String, Path)),
     security(("key" = ["read"])), responses((status = 200, description = "The run", body = Shown), (status = 404, description = "There is none, or it is another's")))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Response> {
+pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Response> {
     caller.may(Scope::Read)?;
     let opened = open(&server, &caller, &id).await?;
     Ok(summary(&server, &opened).await?.1)
@@ -145,11 +144,7 @@ pub(crate) struct Replayed {
 /// Follows a run's record again, without performing anything, and checks that it leads to the same events.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", operation_id = "replay_run", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "It does", body = Replayed), (status = 404, description = "There is none, or it is another's"), (status = 409, description = "It does not")))]
-pub(crate) async fn replay(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    At(id): At<String>,
-) -> Answer<Json<Replayed>> {
+pub(crate) async fn replay(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Replayed>> {
     caller.may(Scope::Read)?;
     let opened = open(&server, &caller, &id).await?;
     let outcome = server.app.engine_of(&opened)?.replay(opened.records.clone(), opened.plan.clone()).await?;
@@ -175,7 +170,7 @@ pub(crate) struct From {
     security(("key" = ["read"])),
     responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"), (status = 404, description = "There is none, or it is another's")))]
 pub(crate) async fn follow(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     Params(from): Params<From>,

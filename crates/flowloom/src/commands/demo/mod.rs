@@ -1,6 +1,7 @@
 //! `flowloom demo`: real definitions on a real, small model, with pages that the demo serves itself.
 
 mod authored;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
