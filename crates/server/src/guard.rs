@@ -29,36 +29,33 @@ pub(crate) async fn guard(State(server): State<Server>, request: Request, next: 
 }
 
 async fn answer(server: Server, request: Request, next: Next) -> Response {
-    let listed = cors::listed(&server.cors, request.headers());
-    let (mut parts, body) = request.into_parts();
-    let is_openai = parts.uri.path().starts_with(openai::names::ROUTES);
-    let checked = match check(&server, &parts, listed.is_some()) {
-        Ok(()) => admit(&server, &mut parts).await,
-        refused => refused,
-    };
-    let mut answer = match checked {
+    let is_openai = request.uri().path().starts_with(openai::names::ROUTES);
+    let (parts, body) = request.into_parts();
+    let is_listed = cors::is_listed(&server.cors, &parts.headers);
+    let is_preflight = is_listed && cors::is_preflight(&parts.method, &parts.headers);
+    let mut answer = match check(&server, &parts, is_listed) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(problem) => problem.into_response(),
-        Ok(()) => match listed.as_ref().and_then(|_| cors::preflight(&parts)) {
-            Some(answer) => answer,
-            None => {
-                let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.clone());
-                let answer = next.run(Request::from_parts(parts, body)).await;
-                server.streams.bind(key, answer)
-            }
-        },
     };
+    if is_preflight && answer.status() == StatusCode::OK {
+        *answer.status_mut() = StatusCode::NO_CONTENT;
+    }
     if is_openai {
         openai::failure::reshape(&mut answer);
     }
-    let headers = answer.headers_mut();
-    harden(headers);
-    if !server.cors.is_empty() {
-        headers.append(header::VARY, HeaderValue::from_static("origin"));
-    }
-    if let Some(origin) = listed {
-        cors::allow(headers, origin);
-    }
+    harden(answer.headers_mut());
     answer
+}
+
+/// Lets a call through whose key allows it. A stream that answers it ends with the key.
+pub(crate) async fn authorize(State(server): State<Server>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    if let Err(problem) = admit(&server, &mut parts).await {
+        return problem.into_response();
+    }
+    let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.clone());
+    let answer = next.run(Request::from_parts(parts, body)).await;
+    server.streams.bind(key, answer)
 }
 
 /// Who calls, asked before anything of a body is read: the operation's scope stands in its description. The handler finds

@@ -23,7 +23,7 @@ use crate::problem::Problem;
 use crate::rate::Rates;
 use crate::state::{GRACE, Server, Shared};
 use crate::takeup::TakeUp;
-use crate::{describe, guard, listen, mcp, revoked, routes, schedules, sweep};
+use crate::{cors, describe, guard, listen, mcp, revoked, routes, schedules, sweep};
 
 /// How long answers may take to be sent when the server stops.
 const LAST: Duration = Duration::from_secs(1);
@@ -135,15 +135,21 @@ pub async fn serve(app: App, options: Options) -> Result<Serving, StepError> {
 
 /// The routes with what stands around all of them.
 fn complete(router: Router<Server>, server: Server) -> Router {
-    router
+    let origins = cors::layer(&server.cors);
+    let router = router
         .route(mcp::http::PATH, mcp::http::route(&server))
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; GET /openapi.json lists them"))
         .method_not_allowed_fallback(async || {
             let message = "this route takes no such calls; GET /openapi.json says which it takes";
             Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)
         })
-        .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
-        .with_state(server)
+        .layer(middleware::from_fn_with_state(server.clone(), guard::authorize));
+    // Outside of what asks for a key: a page may read why it was refused, and a preflight has no key.
+    let router = match origins {
+        Some(origins) => router.layer(origins),
+        None => router,
+    };
+    router.layer(middleware::from_fn_with_state(server.clone(), guard::guard)).with_state(server)
 }
 
 /// Takes up what was left, and starts what the server does besides answering, until it is told to stop.
