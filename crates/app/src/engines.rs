@@ -25,7 +25,7 @@ use crate::authoring::{self, Author, BuiltIn};
 use crate::blocks::Registry as Blocks;
 use crate::config::{Agent, Config, Function};
 use crate::definitions::bundle::{Bundle, plan_of};
-use crate::definitions::source::{self, Reading};
+use crate::definitions::source::Loader;
 use crate::definitions::sources::Declared;
 use crate::runs::start::Prepared;
 use crate::tools::mcp::Servers;
@@ -168,16 +168,16 @@ impl App {
     /// Reads the files of a workflow named in the configuration, by their paths relative to the configuration's folder.
     fn workflow(&self, file: &str) -> Result<BTreeMap<String, String>, StepError> {
         let base = self.config.base();
-        let reading = Reading { config: &self.config, format: None, lenient: false };
-        let source = source::load(&base.join(file), &reading);
-        if source.files.is_empty() {
+        let loader = Loader { config: &self.config, format: None, lenient: false };
+        let source = loader.compile(&base.join(file));
+        if source.files().is_empty() {
             let why = source.compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
             return Err(StepError::new(Code::ConfigInvalid, format!("[functions] workflow cannot be read: {why}")));
         }
         let below =
-            |path: String| Path::new(&path).strip_prefix(&base).map_or(path.clone(), |path| path.display().to_string());
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(source.files.into_iter().map(|(path, bytes)| (below(path), text(bytes))).collect())
+            |path: &String| Path::new(path).strip_prefix(&base).map_or(path.clone(), |path| path.display().to_string());
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        Ok(source.files().iter().map(|(path, bytes)| (below(path), text(bytes))).collect())
     }
 
     /// Builds the bundle of a new run from the files of a definition. `read` holds the files by path, `file` names the

@@ -8,6 +8,7 @@ mod commands;
 mod failure;
 mod inputs;
 mod terminal;
+
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 

@@ -2,6 +2,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -14,6 +15,8 @@ use flowloom_formats::agent;
 use flowloom_store::Kind;
 use serde::Deserialize;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::body::Body;
 use crate::caller::Caller;
@@ -24,6 +27,11 @@ use crate::runs::answer::{Waiting, answer};
 use crate::runs::start::Call;
 use crate::state::Server;
 use crate::threads::{Saying, USUAL, talk};
+
+/// The routes of the OpenAI-compatible API.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(chat))
+}
 
 /// The prefix with which AnythingLLM users address the agent.
 const ADDRESS: &str = "@agent";
@@ -54,7 +62,7 @@ pub(crate) struct Chat {
     responses((status = 200, description = "The turn has ended"), (status = 202, description = "The turn is still running or waiting"),
         (status = 404, body = Document), (status = 409, description = "Another turn of the conversation is running", body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
 pub(crate) async fn chat(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(name): At<String>,
     Params(waiting): Params<Waiting>,

@@ -1,23 +1,23 @@
 //! JSON request bodies, whose errors are problem documents.
 
-use std::sync::Arc;
-
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use flowloom_core::code::Code;
 use serde::de::DeserializeOwned;
 
-use crate::guard::BODY;
 use crate::problem::Problem;
 use crate::state::Server;
+
+/// Maximum size of a request body, in bytes.
+pub(crate) const BODY: usize = 16 << 20;
 
 /// A deserialised body and its text.
 pub(crate) struct Body<T>(pub(crate) T, pub(crate) String);
 
-impl<T: DeserializeOwned> FromRequest<Arc<Server>> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<Server> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, server: &Arc<Server>) -> Result<Body<T>, Problem> {
+    async fn from_request(request: Request, server: &Server) -> Result<Body<T>, Problem> {
         let text = text(server, request).await?;
         let value = serde_json::from_str(&text).map_err(|error| invalid(format!("invalid request body: {error}")))?;
         Ok(Body(value, text))

@@ -67,10 +67,10 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<Arc<Server>> for Caller {
+impl FromRequestParts<Server> for Caller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Caller, Problem> {
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Caller, Problem> {
         // The guard has authenticated the request already.
         if let Some(known) = parts.extensions.get::<Caller>() {
             return Ok(known.clone());

@@ -1,39 +1,54 @@
 //! CORS: only the configured origins may call from a browser. Calls authenticate with a key; cookies are not used, so
 //! credentials are not allowed.
 
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use std::time::Duration;
 
-const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, DELETE");
-const HEADERS: HeaderValue = HeaderValue::from_static(
-    "authorization, content-type, idempotency-key, last-event-id, \
-     mcp-session-id, mcp-protocol-version, mcp-method, mcp-name",
-);
-const SHOWN: HeaderValue = HeaderValue::from_static("location, retry-after, mcp-session-id");
-const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use tower_http::cors::CorsLayer;
 
-/// The origin of a request, if it is one of `listed`.
-pub(crate) fn listed(listed: &[String], headers: &HeaderMap) -> Option<HeaderValue> {
-    let origin = headers.get(header::ORIGIN)?;
-    listed.iter().any(|one| one.as_bytes() == origin.as_bytes()).then(|| origin.clone())
+/// How long a browser may remember what it was allowed.
+const MAX_AGE: Duration = Duration::from_secs(600);
+
+/// Headers that pages may send.
+const SENT: [HeaderName; 8] = [
+    header::AUTHORIZATION,
+    header::CONTENT_TYPE,
+    HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("last-event-id"),
+    HeaderName::from_static("mcp-session-id"),
+    HeaderName::from_static("mcp-protocol-version"),
+    HeaderName::from_static("mcp-method"),
+    HeaderName::from_static("mcp-name"),
+];
+
+/// Headers of answers that pages may read.
+const SHOWN: [HeaderName; 3] = [header::LOCATION, header::RETRY_AFTER, HeaderName::from_static("mcp-session-id")];
+
+/// What lets pages of the listed origins call; `None` if there are none.
+pub(crate) fn layer(origins: &[String]) -> Option<CorsLayer> {
+    if origins.is_empty() {
+        return None;
+    }
+    let origins: Vec<HeaderValue> = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
+    let layer = CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_headers(SENT)
+        .expose_headers(SHOWN)
+        .max_age(MAX_AGE)
+        .vary([header::ORIGIN]);
+    Some(layer)
 }
 
-/// The response to a preflight request; `None` for other requests.
-pub(crate) fn preflight(request: &Parts) -> Option<Response> {
-    let asks = request.method == Method::OPTIONS
-        && request.headers.contains_key(header::ORIGIN)
-        && request.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let answers = [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
-        (header::ACCESS_CONTROL_MAX_AGE, MAX_AGE),
-    ];
-    asks.then(|| (StatusCode::NO_CONTENT, answers).into_response())
+/// Whether a call comes from a page of one of the listed origins.
+pub(crate) fn is_listed(origins: &[String], headers: &HeaderMap) -> bool {
+    let origin = headers.get(header::ORIGIN);
+    origin.is_some_and(|origin| origins.iter().any(|one| one.as_bytes() == origin.as_bytes()))
 }
 
-/// Allows the page at `origin` to read a response.
-pub(crate) fn allow(answer: &mut HeaderMap, origin: HeaderValue) {
-    answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, SHOWN);
+/// Whether a call is a browser's question whether a page may call.
+pub(crate) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    *method == Method::OPTIONS
+        && headers.contains_key(header::ORIGIN)
+        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }

@@ -82,7 +82,7 @@ fn answers(path: &str, method: &str, operation: &mut Value) {
         }
         if status.as_str() >= "400" {
             let problem = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
-            response["content"] = match path.starts_with(openai::ROUTES) {
+            response["content"] = match path.starts_with(openai::names::ROUTES) {
                 true => json!({"application/json": {"schema": {"$ref": "#/components/schemas/OpenAiError"}}}),
                 false => json!({"application/problem+json": problem}),
             };

@@ -3,9 +3,17 @@
 
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::params::At;
 use crate::problem::{Answer, Problem};
+use crate::state::Server;
+
+/// The routes of the OpenAI-compatible API.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(page)).routes(routes!(part))
+}
 
 const PAGE: &str = include_str!("docs/page.html");
 

@@ -1,7 +1,6 @@
 //! Checks every request before a handler runs: its host, its origin, its scope and its content type. Adds security
 //! headers to every response.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
@@ -11,17 +10,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flowloom_core::code::Code;
 
+use crate::body::BODY;
 use crate::caller::Caller;
 use crate::definitions::upload::Kind as Upload;
 use crate::problem::Problem;
 use crate::state::Server;
 use crate::{cors, openai};
 
-/// Maximum size of a request body, in bytes.
-pub(crate) const BODY: usize = 16 << 20;
-
-/// Middleware of every route. Logs requests at level INFO.
-pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(server): State<Server>, request: Request, next: Next) -> Response {
     if !tracing::enabled!(tracing::Level::INFO) {
         return answer(server, request, next).await;
     }
@@ -32,42 +28,39 @@ pub(crate) async fn guard(State(server): State<Arc<Server>>, request: Request, n
     answer
 }
 
-async fn answer(server: Arc<Server>, request: Request, next: Next) -> Response {
-    let listed = cors::listed(&server.cors, request.headers());
-    let (mut parts, body) = request.into_parts();
-    let is_openai = parts.uri.path().starts_with(openai::ROUTES);
-    let checked = match check(&server, &parts, listed.is_some()) {
-        Ok(()) => admit(&server, &mut parts).await,
-        refused => refused,
-    };
-    let mut answer = match checked {
+async fn answer(server: Server, request: Request, next: Next) -> Response {
+    let is_openai = request.uri().path().starts_with(openai::names::ROUTES);
+    let (parts, body) = request.into_parts();
+    let is_listed = cors::is_listed(&server.cors, &parts.headers);
+    let is_preflight = is_listed && cors::is_preflight(&parts.method, &parts.headers);
+    let mut answer = match check(&server, &parts, is_listed) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(problem) => problem.into_response(),
-        Ok(()) => match listed.as_ref().and_then(|_| cors::preflight(&parts)) {
-            Some(answer) => answer,
-            None => {
-                let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.clone());
-                let answer = next.run(Request::from_parts(parts, body)).await;
-                server.streams.bind(key, answer)
-            }
-        },
     };
+    if is_preflight && answer.status() == StatusCode::OK {
+        *answer.status_mut() = StatusCode::NO_CONTENT;
+    }
     if is_openai {
         openai::failure::reshape(&mut answer);
     }
-    let headers = answer.headers_mut();
-    harden(headers);
-    if !server.cors.is_empty() {
-        headers.append(header::VARY, HeaderValue::from_static("origin"));
-    }
-    if let Some(origin) = listed {
-        cors::allow(headers, origin);
-    }
+    harden(answer.headers_mut());
     answer
+}
+
+/// Lets a call through whose key allows it. A stream that answers it ends with the key.
+pub(crate) async fn authorize(State(server): State<Server>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    if let Err(problem) = admit(&server, &mut parts).await {
+        return problem.into_response();
+    }
+    let key = parts.extensions.get::<Caller>().and_then(|caller| caller.key.clone());
+    let answer = next.run(Request::from_parts(parts, body)).await;
+    server.streams.bind(key, answer)
 }
 
 /// Authenticates the caller before the body is read. The required scope comes from the operation's OpenAPI description.
 /// Handlers find the caller in the request extensions and check what depends on the body.
-async fn admit(server: &Arc<Server>, request: &mut Parts) -> Result<(), Problem> {
+async fn admit(server: &Server, request: &mut Parts) -> Result<(), Problem> {
     let path = request.extensions.get::<MatchedPath>().and_then(|path| server.scopes.get(path.as_str()));
     let scope = path.and_then(|scopes| scopes.iter().find(|(method, _)| *method == request.method));
     if let Some((_, scope)) = scope {

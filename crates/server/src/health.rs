@@ -7,18 +7,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
+use flowloom_app::blocks::Registry;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
+use flowloom_store::Store;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::caller::Caller;
 use crate::params::At;
 use crate::problem::{Answer, Problem};
 use crate::state::Server;
 
-/// Returns 200 while the process is running.
+/// Returns 200 while the routes.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new()
+        .routes(routes!(health))
+        .routes(routes!(live))
+        .routes(routes!(ready))
+        .routes(routes!(metrics))
+        .routes(routes!(explain))
+}
+
+/// The process is running.
 #[utoipa::path(get, path = "/health/live", tag = "health", operation_id = "is_live",
     responses((status = 200, description = "The process is running", body = String, content_type = "text/plain")))]
 pub(crate) async fn live() -> &'static str {
@@ -28,8 +42,8 @@ pub(crate) async fn live() -> &'static str {
 /// Returns the health in AgentFlow's form; `embeddings` is `failing` while block search uses full text only.
 #[utoipa::path(get, path = "/health", tag = "health", operation_id = "health",
     responses((status = 200, description = "`{status: \"ok\", embeddings: \"ok\" | \"failing\"}`")))]
-pub(crate) async fn health(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
-    let embeddings = if server.app.blocks.embedding_failure().is_some() { "failing" } else { "ok" };
+pub(crate) async fn health(State(blocks): State<Arc<Registry>>) -> Json<serde_json::Value> {
+    let embeddings = if blocks.embedding_failure().is_some() { "failing" } else { "ok" };
     Json(serde_json::json!({"status": "ok", "embeddings": embeddings}))
 }
 
@@ -37,15 +51,15 @@ pub(crate) async fn health(State(server): State<Arc<Server>>) -> Json<serde_json
 #[utoipa::path(get, path = "/health/ready", tag = "health", operation_id = "is_ready",
     responses((status = 200, description = "The server is ready", body = String, content_type = "text/plain"),
         (status = 500, description = "The database is not available")))]
-pub(crate) async fn ready(State(server): State<Arc<Server>>) -> Answer<&'static str> {
-    crate::blocking::blocking(move || server.app.store.runs(1)).await??;
+pub(crate) async fn ready(State(store): State<Arc<Store>>) -> Answer<&'static str> {
+    crate::blocking::blocking(move || store.runs(1)).await??;
     Ok("ok")
 }
 
 /// Returns metrics in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics", security(("key" = ["read"])),
     responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
-pub(crate) async fn metrics(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Response> {
+pub(crate) async fn metrics(State(server): State<Server>, caller: Caller) -> Answer<Response> {
     caller.may(Scope::Read)?;
     // The server itself holds one reference.
     let without_vectors = u64::from(server.app.blocks.embedding_failure().is_some());

@@ -2,6 +2,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -13,11 +14,13 @@ use flowloom_app::wiring::secret;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::Map;
-use flowloom_store::HookRow;
+use flowloom_store::{HookRow, Store};
 use hmac::{Hmac, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::body::{Body, text};
 use crate::caller::Caller;
@@ -26,6 +29,11 @@ use crate::params::{At, Params};
 use crate::problem::{Answer, Document, Problem};
 use crate::runs::start::Call;
 use crate::state::Server;
+
+/// The routes of the OpenAI-compatible API.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put, remove)).routes(routes!(call))
+}
 
 /// Header with the secret.
 const SECRET: HeaderName = HeaderName::from_static("x-hook-secret");
@@ -79,9 +87,9 @@ pub(crate) struct Hooks {
 
 /// Lists webhooks.
 #[utoipa::path(get, path = "/api/v1/hooks", operation_id = "list_hooks", tag = "hooks", security(("key" = ["read"])), responses((status = 200, body = Hooks)))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Hooks>> {
+pub(crate) async fn list(State(store): State<Arc<Store>>, caller: Caller) -> Answer<Json<Hooks>> {
     caller.may(Scope::Read)?;
-    let rows = crate::blocking::blocking(move || server.app.store.hooks(caller.user.as_deref())).await??;
+    let rows = crate::blocking::blocking(move || store.hooks(caller.user.as_deref())).await??;
     Ok(Json(Hooks { items: rows.into_iter().map(|row| Hook::of(row, None)).collect() }))
 }
 
@@ -89,7 +97,7 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
 #[utoipa::path(put, path = "/api/v1/hooks/{id}", operation_id = "put_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewHook,
     responses((status = 200, body = Hook), (status = 404, description = "The workflow does not exist", body = Document)))]
 pub(crate) async fn put(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     Params(whose): Params<Whose>,
@@ -106,13 +114,13 @@ pub(crate) async fn put(
 #[utoipa::path(delete, path = "/api/v1/hooks/{id}", operation_id = "delete_hook", tag = "hooks", security(("key" = ["write"])), params(("id" = String, Path), Whose),
     responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
 pub(crate) async fn remove(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At(id): At<String>,
     Params(whose): Params<Whose>,
 ) -> Answer<StatusCode> {
     caller.may(Scope::Write)?;
-    server.app.store.delete_hook(&caller.acts_for(whose.user)?, &id).await?;
+    store.delete_hook(&caller.acts_for(whose.user)?, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -130,7 +138,7 @@ pub(crate) struct Taken {
     responses((status = 202, description = "The run was started", body = Taken), (status = 400, body = Document), (status = 401, description = "The secret is missing or wrong, or the webhook does not exist", body = Document),
         (status = 409, body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
 pub(crate) async fn call(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     At(id): At<String>,
     headers: HeaderMap,
     request: axum::extract::Request,

@@ -2,20 +2,29 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::caller::Caller;
 use crate::problem::Answer;
 use crate::state::Server;
 
+/// The routes of the OpenAI-compatible API.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
 /// Lists local models and providers, as printed by `flowloom models list --json`.
 #[utoipa::path(get, path = "/api/v1/models", operation_id = "list_models", tag = "models", security(("key" = ["read"])), responses((status = 200, description = "`{default, local, providers}`")))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<serde_json::Value>> {
+pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<Json<serde_json::Value>> {
     caller.may(Scope::Read)?;
-    let shown = crate::blocking::blocking(move || flowloom_app::wiring::model_list(&server.app.config)).await?;
+    let shown = crate::blocking::blocking(move || flowloom_app::wiring::model_list(&app.config)).await?;
     Ok(Json(shown))
 }

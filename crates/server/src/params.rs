@@ -1,7 +1,5 @@
 //! Extractors for path and query parameters, whose errors are problem documents.
 
-use std::sync::Arc;
-
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use flowloom_core::code::Code;
@@ -16,19 +14,19 @@ pub(crate) struct Params<T>(pub(crate) T);
 /// The parameters in the path.
 pub(crate) struct At<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<Server>> for Params<T> {
+impl<T: DeserializeOwned> FromRequestParts<Server> for Params<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Params<T>, Problem> {
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Params<T>, Problem> {
         let read = Query::from_request_parts(parts, server).await;
         read.map(|Query(given)| Params(given)).map_err(|refused| invalid(&refused.body_text()))
     }
 }
 
-impl<T: DeserializeOwned + Send> FromRequestParts<Arc<Server>> for At<T> {
+impl<T: DeserializeOwned + Send> FromRequestParts<Server> for At<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<At<T>, Problem> {
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<At<T>, Problem> {
         let read = Path::from_request_parts(parts, server).await;
         read.map(|Path(given)| At(given)).map_err(|refused| invalid(&refused.body_text()))
     }

@@ -1,16 +1,21 @@
 //! Rate limits per caller.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use flowloom_core::code::Code;
+use governor::clock::DefaultClock;
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
 
 use crate::problem::{Answer, Problem};
 
 /// Number of tracked callers at which idle ones are removed.
 const CALLERS: usize = 10_000;
+
+/// The longest time between two calls of one caller that can be configured.
+const LONGEST_PERIOD: Duration = Duration::from_secs(86_400);
 
 /// A caller: a key, or the address of a request without a valid key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,43 +24,39 @@ pub(crate) enum Who {
     Address(IpAddr),
 }
 
-/// The remaining requests of every caller (token buckets).
+/// What every caller has left. Calls that are left grow by the rate, up to two seconds' worth.
 pub(crate) struct Rates {
-    per_second: Option<f64>,
-    left: Mutex<HashMap<Who, Left>>,
-}
-
-/// The remaining requests of a caller at a moment; refilled at the rate, up to two seconds' worth.
-#[derive(Clone, Copy)]
-struct Left {
-    calls: f64,
-    at: Instant,
+    per_second: f64,
+    limiter: Option<RateLimiter<Who, HashMapStateStore<Who>, DefaultClock>>,
 }
 
 impl Rates {
     /// Limits requests per second of each caller; `None` means unlimited.
     pub(crate) fn new(per_second: Option<f64>) -> Rates {
-        Rates { per_second, left: Mutex::default() }
+        Rates {
+            per_second: per_second.unwrap_or_default(),
+            limiter: per_second.and_then(quota).map(RateLimiter::hashmap),
+        }
     }
 
     /// Counts a request. Fails with `TooManyCalls` if none is left.
     pub(crate) fn take(&self, who: Who) -> Answer<()> {
-        let Some(rate) = self.per_second else { return Ok(()) };
-        let (now, most) = (Instant::now(), (rate * 2.0).max(1.0));
-        let grown = |left: &Left| (left.calls + now.duration_since(left.at).as_secs_f64() * rate).min(most);
-        let mut all = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= CALLERS {
-            all.retain(|_, left| grown(left) < most);
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        if limiter.len() >= CALLERS {
+            limiter.retain_recent();
         }
-        let left = all.entry(who).or_insert(Left { calls: most, at: now });
-        *left = Left { calls: grown(left), at: now };
-        if left.calls < 1.0 {
-            let message = format!("rate limit exceeded: {rate} requests per second");
-            return Err(Problem::new(Code::TooManyCalls, message));
-        }
-        left.calls -= 1.0;
-        Ok(())
+        limiter.check_key(&who).map_err(|_| {
+            let message = format!("a caller may make {} calls a second", self.per_second);
+            Problem::new(Code::TooManyCalls, message)
+        })
     }
+}
+
+/// A rate as the limiter takes it; `None` if it is too high to be a bound.
+fn quota(per_second: f64) -> Option<Quota> {
+    let period = Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(LONGEST_PERIOD).min(LONGEST_PERIOD);
+    let burst = NonZeroU32::new((per_second * 2.0) as u32).unwrap_or(NonZeroU32::MIN);
+    Some(Quota::with_period(period)?.allow_burst(burst))
 }
 
 #[cfg(test)]
@@ -77,6 +78,6 @@ mod tests {
         for caller in 0..3 * CALLERS {
             rates.take(Who::Key(caller.to_string())).expect("the first call of each");
         }
-        assert!(rates.left.lock().expect("not poisoned").len() <= CALLERS);
+        assert!(rates.limiter.as_ref().is_some_and(|limiter| limiter.len() <= CALLERS));
     }
 }

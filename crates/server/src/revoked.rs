@@ -7,11 +7,12 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::header;
 use axum::response::Response;
+use flowloom_store::Store;
 use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::blocking;
 use crate::problem::Answer;
-use crate::state::Server;
 
 /// Interval of checking for keys that were revoked, possibly by another process.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,21 +49,21 @@ impl Streams {
 }
 
 /// Checks for revoked keys while streams are open, until the server stops.
-pub(crate) async fn keep_looking(server: Arc<Server>, told: CancellationToken) {
+pub(crate) async fn keep_looking(streams: Arc<Streams>, store: Arc<Store>, told: CancellationToken) {
     while told.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
-        if server.streams.by_key().is_empty() {
+        if streams.by_key().is_empty() {
             continue;
         }
-        if let Err(error) = look(&server).await {
+        if let Err(error) = look(&streams, &store).await {
             tracing::warn!("cannot check for revoked keys: {}", error.detail());
         }
     }
 }
 
-async fn look(server: &Arc<Server>) -> Answer<()> {
-    let shared = server.clone();
-    let keys = crate::blocking::blocking(move || shared.app.store.keys()).await??;
+async fn look(streams: &Streams, store: &Arc<Store>) -> Answer<()> {
+    let shared = store.clone();
+    let keys = blocking(move || shared.keys()).await??;
     let good: Vec<&str> = keys.iter().filter(|key| key.revoked_at.is_none()).map(|key| key.id.as_str()).collect();
-    server.streams.end(|key| !good.contains(&key));
+    streams.end(|key| !good.contains(&key));
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +20,12 @@ use flowloom_core::json::parse_value;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::ScheduleRow;
+use flowloom_store::{ScheduleRow, Store};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::body::Body;
 use crate::caller::Caller;
@@ -31,6 +34,11 @@ use crate::params::{At, Params};
 use crate::problem::{Answer, Document};
 use crate::runs::start::Call;
 use crate::state::Server;
+
+/// The routes of the OpenAI-compatible API.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put, remove))
+}
 
 /// Interval of polling for due schedules.
 const TICK: Duration = Duration::from_secs(1);
@@ -118,9 +126,9 @@ pub(crate) struct Schedules {
 
 /// Lists schedules.
 #[utoipa::path(get, path = "/api/v1/schedules", operation_id = "list_schedules", tag = "schedules", security(("key" = ["read"])), responses((status = 200, body = Schedules)))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Schedules>> {
+pub(crate) async fn list(State(store): State<Arc<Store>>, caller: Caller) -> Answer<Json<Schedules>> {
     caller.may(Scope::Read)?;
-    let rows = crate::blocking::blocking(move || server.app.store.schedules(caller.user.as_deref())).await??;
+    let rows = crate::blocking::blocking(move || store.schedules(caller.user.as_deref())).await??;
     Ok(Json(Schedules { items: rows.into_iter().map(Schedule::of).collect() }))
 }
 
@@ -128,7 +136,7 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
 #[utoipa::path(put, path = "/api/v1/schedules/{id}", operation_id = "put_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose), request_body = NewSchedule,
     responses((status = 200, body = Schedule), (status = 404, description = "The workflow does not exist", body = Document), (status = 422, body = Document)))]
 pub(crate) async fn put(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     Params(whose): Params<Whose>,
@@ -155,18 +163,18 @@ pub(crate) async fn put(
 #[utoipa::path(delete, path = "/api/v1/schedules/{id}", operation_id = "delete_schedule", tag = "schedules", security(("key" = ["write"])), params(("id" = String, Path), Whose),
     responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
 pub(crate) async fn remove(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At(id): At<String>,
     Params(whose): Params<Whose>,
 ) -> Answer<StatusCode> {
     caller.may(Scope::Write)?;
-    server.app.store.delete_schedule(&caller.acts_for(whose.user)?, &id).await?;
+    store.delete_schedule(&caller.acts_for(whose.user)?, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// The scheduler: starts due schedules until the server stops.
-pub(crate) async fn keep_time(server: Arc<Server>, told: CancellationToken) {
+pub(crate) async fn keep_time(server: Server, told: CancellationToken) {
     loop {
         // Failures of the database are transient and retried.
         if let Err(error) = start_due(&server).await
@@ -180,7 +188,7 @@ pub(crate) async fn keep_time(server: Arc<Server>, told: CancellationToken) {
     }
 }
 
-async fn start_due(server: &Arc<Server>) -> Result<(), StepError> {
+async fn start_due(server: &Server) -> Result<(), StepError> {
     let now = SystemClock.now_ms();
     let store = server.app.store.clone();
     let Ok(due) = crate::blocking::blocking(move || store.due(now)).await else { return Ok(()) };
@@ -199,7 +207,7 @@ async fn start_due(server: &Arc<Server>) -> Result<(), StepError> {
 }
 
 /// Claims the run of a due schedule and starts it.
-async fn claim(server: &Arc<Server>, mut row: ScheduleRow, now: u64) -> Result<(), StepError> {
+async fn claim(server: &Server, mut row: ScheduleRow, now: u64) -> Result<(), StepError> {
     let times = Times::parse(&row.cron, &row.timezone)?;
     // Of several missed times, the last one counts.
     let at = times.last(now).map_or(row.next_at, |last| last.max(row.next_at));
@@ -216,7 +224,7 @@ async fn claim(server: &Arc<Server>, mut row: ScheduleRow, now: u64) -> Result<(
 }
 
 /// Starts a run that was claimed by a server that ended before starting it.
-async fn settle(server: &Arc<Server>, row: &ScheduleRow, now: u64) -> Result<(), StepError> {
+async fn settle(server: &Server, row: &ScheduleRow, now: u64) -> Result<(), StepError> {
     let run = row.last_run.as_deref().and_then(RunId::parse);
     let Some(run) = run.filter(|run| !matches!(server.app.store.run(*run), Ok(Some(_)))) else {
         return server.app.store.claim_settled(row).await;
@@ -227,7 +235,7 @@ async fn settle(server: &Arc<Server>, row: &ScheduleRow, now: u64) -> Result<(),
     begin(server, row, run).await
 }
 
-async fn begin(server: &Arc<Server>, row: &ScheduleRow, run: RunId) -> Result<(), StepError> {
+async fn begin(server: &Server, row: &ScheduleRow, run: RunId) -> Result<(), StepError> {
     let call = Call::of(server, &row.holder);
     let inputs = parse_value(&row.inputs).unwrap_or_default();
     let begun = async {

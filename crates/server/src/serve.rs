@@ -21,10 +21,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::problem::Problem;
 use crate::rate::Rates;
-use crate::revoked::{self, Streams};
-use crate::state::{GRACE, Server};
+use crate::state::{GRACE, Server, Shared};
 use crate::takeup::TakeUp;
-use crate::{describe, guard, listen, mcp, routes, schedules, sweep};
+use crate::{cors, describe, guard, listen, mcp, revoked, routes, schedules, sweep};
 
 /// How long answers may take to be sent when the server stops.
 const LAST: Duration = Duration::from_secs(1);
@@ -45,8 +44,8 @@ pub struct Options {
 pub struct Serving {
     address: SocketAddr,
     listener: TcpListener,
-    server: Arc<Server>,
-    router: Router<Arc<Server>>,
+    server: Server,
+    router: Router<Server>,
     signals: [Signal; 2],
     told: CancellationToken,
     keepers: TaskTracker,
@@ -116,15 +115,14 @@ pub async fn serve(app: App, options: Options) -> Result<Serving, StepError> {
     let settings = app.config.server.clone();
     let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
     let openapi = describe::complete(serde_json::to_value(openapi).unwrap_or_default());
-    let server = Arc::new(Server {
+    let server = Server::new(Shared {
         is_open: !has_keys,
         rates: Rates::new(settings.rate(is_local)),
-        streams: Streams::default(),
         cors: settings.cors.clone(),
         hosts,
         scopes: describe::scopes(&openapi),
         openapi,
-        ..Server::private(app, options.folder, Live::new(options.max_runs, telemetry))
+        ..Shared::private(app, options.folder, Live::new(options.max_runs, telemetry))
     });
     // Signal handlers are installed before the server announces itself, so that it can be stopped at once.
     let signals =
@@ -136,27 +134,33 @@ pub async fn serve(app: App, options: Options) -> Result<Serving, StepError> {
 }
 
 /// The routes with what stands around all of them.
-fn complete(router: Router<Arc<Server>>, server: Arc<Server>) -> Router {
-    router
+fn complete(router: Router<Server>, server: Server) -> Router {
+    let origins = cors::layer(&server.cors);
+    let router = router
         .route(mcp::http::PATH, mcp::http::route(&server))
         .fallback(async || Problem::new(Code::NotThere, "there is no such route; for a list: GET /openapi.json"))
         .method_not_allowed_fallback(async || {
             let message = "this route does not support the method; for its methods: GET /openapi.json";
             Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED)
         })
-        .layer(middleware::from_fn_with_state(server.clone(), guard::guard))
-        .with_state(server)
+        .layer(middleware::from_fn_with_state(server.clone(), guard::authorize));
+    // Outside of what asks for a key: a page may read why it was refused, and a preflight has no key.
+    let router = match origins {
+        Some(origins) => router.layer(origins),
+        None => router,
+    };
+    router.layer(middleware::from_fn_with_state(server.clone(), guard::guard)).with_state(server)
 }
 
 /// Reclaims abandoned runs and starts the background tasks, which run until the server stops.
-async fn keepers(server: &Arc<Server>, told: &CancellationToken) -> Result<TaskTracker, StepError> {
+async fn keepers(server: &Server, told: &CancellationToken) -> Result<TaskTracker, StepError> {
     let mut take_up = TakeUp::new(server.clone());
     take_up.look().await?;
     let keepers = TaskTracker::new();
     keepers.spawn(take_up.keep_looking(told.clone()));
-    keepers.spawn(sweep::keep_sweeping(server.clone(), told.clone()));
+    keepers.spawn(sweep::keep_sweeping(server.app.store.clone(), server.app.config.retention.clone(), told.clone()));
     keepers.spawn(schedules::keep_time(server.clone(), told.clone()));
-    keepers.spawn(revoked::keep_looking(server.clone(), told.clone()));
+    keepers.spawn(revoked::keep_looking(server.streams.clone(), server.app.store.clone(), told.clone()));
     let (shared, told) = (server.clone(), told.clone());
     keepers.spawn(async move {
         told.run_until_cancelled(shared.app.blocks.keep_embedding()).await;

@@ -1,32 +1,73 @@
 //! What handlers share.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::FromRef;
 use axum::http::Method;
+use flowloom_app::blocks::Registry;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::engines::App;
 use flowloom_app::keys::Scope;
 use flowloom_app::runs::service::Runs;
 use flowloom_app::runs::supervisor::Live;
-use flowloom_core::id::RunId;
-use flowloom_core::status::Status;
-use flowloom_store::RunRow;
+use flowloom_app::runs::turns::Busy;
+use flowloom_store::Store;
 
 use crate::rate::Rates;
 use crate::revoked::Streams;
-use crate::threads::Busy;
 
 /// How long live runs may take to reach their next step when the server stops.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
-/// Interval of polling a run that another worker drives.
-const LOOK: Duration = Duration::from_millis(100);
+/// What handlers share: a handle, of which each call has its own.
+#[derive(Clone)]
+pub(crate) struct Server(Arc<Shared>);
 
-/// State shared by all handlers.
-pub(crate) struct Server {
+impl Server {
+    /// The handle of a server.
+    pub(crate) fn new(shared: Shared) -> Server {
+        Server(Arc::new(shared))
+    }
+}
+
+impl Deref for Server {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl FromRef<Server> for Arc<App> {
+    fn from_ref(server: &Server) -> Arc<App> {
+        server.app.clone()
+    }
+}
+
+impl FromRef<Server> for Arc<Store> {
+    fn from_ref(server: &Server) -> Arc<Store> {
+        server.app.store.clone()
+    }
+}
+
+impl FromRef<Server> for Arc<Catalog> {
+    fn from_ref(server: &Server) -> Arc<Catalog> {
+        server.catalog.clone()
+    }
+}
+
+impl FromRef<Server> for Arc<Registry> {
+    fn from_ref(server: &Server) -> Arc<Registry> {
+        server.app.blocks.clone()
+    }
+}
+
+/// The parts of a server.
+pub(crate) struct Shared {
     pub(crate) app: Arc<App>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) live: Arc<Live>,
@@ -35,12 +76,12 @@ pub(crate) struct Server {
     /// Each follower of a run holds a clone; the reference count is their number.
     pub(crate) followers: Arc<()>,
     /// Threads with a turn in progress.
-    pub(crate) busy: Busy,
+    pub(crate) busy: Arc<Busy>,
     /// Whether requests without a key are accepted: no keys exist, and only this machine can connect.
     pub(crate) is_open: bool,
     pub(crate) rates: Rates,
     /// Open streams, by the key that opened them.
-    pub(crate) streams: Streams,
+    pub(crate) streams: Arc<Streams>,
     /// Origins of other sites whose pages may send requests.
     pub(crate) cors: Vec<String>,
     pub(crate) hosts: Vec<String>,
@@ -49,19 +90,19 @@ pub(crate) struct Server {
     pub(crate) scopes: HashMap<String, Vec<(Method, Scope)>>,
 }
 
-impl Server {
+impl Shared {
     /// A server without network access, for use inside this process.
-    pub(crate) fn private(app: Arc<App>, folder: PathBuf, live: Arc<Live>) -> Server {
+    pub(crate) fn private(app: Arc<App>, folder: PathBuf, live: Arc<Live>) -> Shared {
         let catalog = Arc::new(Catalog::new(folder, app.clone()));
-        Server {
-            runs: Runs::new(app.store.clone(), catalog.clone(), live.clone(), app.config.limits.clone()),
+        Shared {
+            runs: Runs::new(app.clone(), catalog.clone(), live.clone()),
+            busy: Arc::new(Busy::new(app.clone(), live.clone())),
             catalog,
             live,
             followers: Arc::default(),
-            busy: Busy::default(),
             is_open: true,
             rates: Rates::new(None),
-            streams: Streams::default(),
+            streams: Arc::default(),
             cors: Vec::new(),
             hosts: Vec::new(),
             openapi: serde_json::Value::Null,
@@ -79,23 +120,4 @@ impl Server {
         let name = name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1") || self.hosts.contains(&name)
     }
-
-    /// Whether a worker drives a run or will: a run with status `running` is reclaimed if its worker is dead.
-    pub(crate) fn goes_on(&self, id: RunId) -> bool {
-        matches!(self.app.store.run(id), Ok(Some(run)) if goes_on(&run))
-    }
-
-    /// Waits until no worker drives a run.
-    pub(crate) async fn wait(&self, id: RunId) {
-        self.live.wait(id).await;
-        while self.goes_on(id) {
-            tokio::time::sleep(LOOK).await;
-            self.live.wait(id).await;
-        }
-    }
-}
-
-/// Whether a worker drives a run or will.
-pub(crate) fn goes_on(run: &RunRow) -> bool {
-    run.finished_at.is_none() && (run.is_driven || run.status == Status::Running.name())
 }

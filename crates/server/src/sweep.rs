@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowloom_app::config::retention::Retention;
 use flowloom_core::error::StepError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
+use flowloom_store::Store;
 use tokio_util::sync::CancellationToken;
-
-use crate::state::Server;
 
 /// Interval of the deletion.
 const PAUSE: Duration = Duration::from_secs(3600);
 
 /// Deletes expired runs now and every hour, until the server stops.
-pub(crate) async fn keep_sweeping(server: Arc<Server>, told: CancellationToken) {
+pub(crate) async fn keep_sweeping(store: Arc<Store>, retention: Retention, told: CancellationToken) {
     loop {
-        match sweep(&server).await {
+        match sweep(&store, &retention).await {
             Ok(0) => {}
             Ok(count) => tracing::warn!("deleted {count} old runs ([retention])"),
             Err(error) => tracing::warn!("cannot delete old runs: {error}"),
@@ -27,10 +27,10 @@ pub(crate) async fn keep_sweeping(server: Arc<Server>, told: CancellationToken) 
     }
 }
 
-async fn sweep(server: &Server) -> Result<u64, StepError> {
+async fn sweep(store: &Store, retention: &Retention) -> Result<u64, StepError> {
     let mut count = 0;
-    for old in server.app.config.retention.old(SystemClock.now_ms()) {
-        count += server.app.store.prune(old).await?;
+    for old in retention.old(SystemClock.now_ms()) {
+        count += store.prune(old).await?;
     }
     Ok(count)
 }

@@ -2,7 +2,6 @@
 //! database, and of commands.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
@@ -12,7 +11,6 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::Orphan;
 use tokio_util::sync::CancellationToken;
 
-use crate::runs::signals;
 use crate::state::Server;
 
 /// Number of runs reclaimed before the next poll, so that several servers share the runs of a dead one.
@@ -20,13 +18,13 @@ const BATCH: u32 = 64;
 
 /// The recovery task of this server.
 pub(crate) struct TakeUp {
-    server: Arc<Server>,
+    server: Server,
     /// Runs that cannot be resumed here and were reported.
     refused: HashSet<RunId>,
 }
 
 impl TakeUp {
-    pub(crate) fn new(server: Arc<Server>) -> TakeUp {
+    pub(crate) fn new(server: Server) -> TakeUp {
         TakeUp { server, refused: HashSet::new() }
     }
 
@@ -67,7 +65,7 @@ impl TakeUp {
         let id = orphan.id;
         let done = match orphan.is_hopeless {
             true => self.server.app.store.quarantine(id, SystemClock.now_ms()).await,
-            false => signals::resume_run(&self.server, id).await,
+            false => self.server.runs.resume(id).await,
         };
         match done {
             Ok(()) if orphan.is_hopeless => {

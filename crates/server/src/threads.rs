@@ -2,9 +2,8 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -17,29 +16,33 @@ use flowloom_app::keys::Scope;
 use flowloom_app::runs::inputs::said as read_answer;
 use flowloom_app::runs::service::NewRun;
 use flowloom_app::runs::supervisor::Begun;
+use flowloom_app::runs::turns::Turn;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
-use flowloom_formats::present;
 use flowloom_runtime::journal::{Journal as _, Wish, thread_holder};
-use flowloom_store::RunFilter;
+use flowloom_store::{RunFilter, Store};
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::definitions::change::Whose;
 use crate::params::{At, Params};
 use crate::problem::{Answer, Document, Problem};
-use crate::runs::answer::{Waiting, answer, stored};
-use crate::runs::signals::go_on;
+use crate::runs::answer::{Waiting, answer};
 use crate::runs::start::Call;
 use crate::state::Server;
+
+/// The routes of the OpenAI-compatible API.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(get, say, remove))
+}
 
 /// The default thread, which `flowloom chat` uses, too.
 pub(crate) const USUAL: &str = "default";
@@ -50,86 +53,6 @@ const BETWEEN: char = '\u{1}';
 /// The memory key of a thread.
 fn key_of(workflow: &str, thread: &str) -> String {
     if thread == USUAL { workflow.to_owned() } else { format!("{workflow}{BETWEEN}{thread}") }
-}
-
-/// The threads with a turn in progress, by user and memory key.
-#[derive(Default)]
-pub(crate) struct Busy(Mutex<HashMap<(String, String), Taken>>);
-
-/// A thread with a turn in progress.
-struct Taken {
-    /// The run of the turn, once it was started.
-    run: Option<RunId>,
-    /// Closed when the turn is over.
-    over: watch::Receiver<()>,
-}
-
-impl Busy {
-    fn all(&self) -> MutexGuard<'_, HashMap<(String, String), Taken>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A turn in progress. Dropping it releases the thread.
-struct Turn {
-    server: Arc<Server>,
-    at: (String, String),
-    _over: watch::Sender<()>,
-}
-
-impl Turn {
-    /// Acquires a thread. Waits for an ended turn that still has to store its messages; fails with `RunOwned` if a turn
-    /// is running.
-    async fn begin(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Turn> {
-        let at = (owner.to_owned(), key.to_owned());
-        loop {
-            let mut before = match server.busy.all().entry(at.clone()) {
-                Entry::Vacant(free) => {
-                    let (over, taken) = watch::channel(());
-                    free.insert(Taken { run: None, over: taken });
-                    return Ok(Turn { server: server.clone(), at, _over: over });
-                }
-                Entry::Occupied(taken) => match taken.get().run {
-                    Some(run) if server.live.control(run).is_none() => taken.get().over.clone(),
-                    _ => return Err(Problem::new(Code::RunOwned, "the thread has a running turn; wait for its end")),
-                },
-            };
-            // An error means that the sender was dropped, which ends the turn.
-            while before.changed().await.is_ok() {}
-        }
-    }
-
-    /// Holds the thread until the run is over. A waiting run has not stored its messages, so this does.
-    fn follow(self, run: RunId) {
-        if let Some(taken) = self.server.busy.all().get_mut(&self.at) {
-            taken.run = Some(run);
-        }
-        tokio::spawn(async move {
-            self.server.live.wait(run).await;
-            if let Err(error) = self.keep(run).await {
-                tracing::warn!("cannot store the thread of the run {run}: {}", error.message);
-            }
-        });
-    }
-
-    async fn keep(&self, run: RunId) -> Result<(), StepError> {
-        let app = &self.server.app;
-        let opened = app.open_id(run).await?;
-        if opened.state().status != Status::Waiting {
-            return Ok(());
-        }
-        let past = flowloom_app::runs::finished::recorded(app, &opened).await?;
-        let presented = present(&opened.plan, &past.state, &past.env);
-        let Some(said) = presented.result.get("messages").cloned() else { return Ok(()) };
-        let write = MemoryWrite { key: self.at.1.clone(), value: Some(said) };
-        app.store.remember(thread_holder(&self.at.0), vec![write]).await
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.server.busy.all().remove(&self.at);
-    }
 }
 
 /// A conversation.
@@ -152,12 +75,12 @@ pub(crate) struct Threads {
 /// Lists the user's conversations.
 #[utoipa::path(get, path = "/api/v1/threads", operation_id = "list_threads", tag = "threads", security(("key" = ["read"])), params(Whose), responses((status = 200, body = Threads)))]
 pub(crate) async fn list(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     Params(whose): Params<Whose>,
 ) -> Answer<Json<Threads>> {
     caller.may(Scope::Read)?;
-    let kept = server.app.store.memories(&thread_holder(&caller.acts_for(whose.user)?)).await?;
+    let kept = store.memories(&thread_holder(&caller.acts_for(whose.user)?)).await?;
     let thread = |(key, said): (&Arc<str>, &Value)| {
         let (workflow, thread) = key.split_once(BETWEEN).unwrap_or((key, USUAL));
         let messages = said.as_list().map_or(0, <[Value]>::len);
@@ -181,7 +104,7 @@ async fn said(server: &Server, owner: &str, key: &str) -> Answer<Option<Value>> 
 #[utoipa::path(get, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "get_thread", tag = "threads", security(("key" = ["read"])),
     params(("workflow" = String, Path), ("thread" = String, Path), Whose), responses((status = 200, body = Said), (status = 404, body = Document)))]
 pub(crate) async fn get(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At((workflow, thread)): At<(String, String)>,
     Params(whose): Params<Whose>,
@@ -195,14 +118,14 @@ pub(crate) async fn get(
 #[utoipa::path(delete, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "delete_thread", tag = "threads", security(("key" = ["run"])),
     params(("workflow" = String, Path), ("thread" = String, Path), Whose), responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn remove(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At((workflow, thread)): At<(String, String)>,
     Params(whose): Params<Whose>,
 ) -> Answer<StatusCode> {
     caller.may(Scope::Run)?;
     let (owner, key) = (caller.acts_for(whose.user)?, key_of(&workflow, &thread));
-    let _turn = Turn::begin(&server, &owner, &key).await?;
+    let _turn = Turn::begin(&server.busy, &owner, &key).await?;
     if said(&server, &owner, &key).await?.is_none() {
         return Err(Problem::not_there("thread", &thread));
     }
@@ -229,7 +152,7 @@ pub(crate) struct Message {
     responses((status = 200, description = "The turn has ended"), (status = 202, description = "The turn is still running or waiting"),
         (status = 404, body = Document), (status = 409, description = "Another turn of the conversation is running", body = Document), (status = 422, body = Document), (status = 429, body = Document)))]
 pub(crate) async fn say(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At((workflow, thread)): At<(String, String)>,
     Params(waiting): Params<Waiting>,
@@ -247,7 +170,7 @@ pub(crate) async fn say(
 }
 
 /// The run of a thread that waits for an answer.
-async fn asked(server: &Arc<Server>, owner: &str, key: &str) -> Answer<Option<RunId>> {
+async fn asked(server: &Server, owner: &str, key: &str) -> Answer<Option<RunId>> {
     let filter = RunFilter {
         holder: Some(owner.to_owned()),
         keep: Some(key.to_owned()),
@@ -285,7 +208,7 @@ pub(crate) async fn talk(call: &Call<'_>, saying: Saying<'_>, id: Option<RunId>)
         return Err(Problem::new(Code::RequestInvalid, message));
     }
     let (server, key) = (call.server, key_of(&definition.id, thread));
-    let turn = Turn::begin(server, call.user(), &key).await?;
+    let turn = Turn::begin(&server.busy, call.user(), &key).await?;
     let run = match asked(server, call.user(), &key).await? {
         Some(run) => {
             call.is_for(run).await?;
@@ -299,12 +222,12 @@ pub(crate) async fn talk(call: &Call<'_>, saying: Saying<'_>, id: Option<RunId>)
         }
     };
     turn.follow(run.id);
-    stored(server, run.id, run.ending.clone()).await?;
+    server.runs.stored(run.id, run.ending.clone()).await?;
     Ok(run)
 }
 
 /// Answers the first question of a waiting run with a text and resumes the run.
-async fn reply(server: &Arc<Server>, opened: Opened, text: &str, by: &str) -> Answer<Begun> {
+async fn reply(server: &Server, opened: Opened, text: &str, by: &str) -> Answer<Begun> {
     let state = opened.state();
     let open = state.steps().iter().find_map(|step| Some((step.path.clone(), step.question.as_ref()?)));
     let answers = open.map(|(path, asked)| (path, read_answer(asked, text)));
@@ -312,17 +235,17 @@ async fn reply(server: &Arc<Server>, opened: Opened, text: &str, by: &str) -> An
 }
 
 /// Answers questions of a waiting run and resumes it.
-async fn settle(server: &Arc<Server>, opened: Opened, answers: Vec<(StepPath, Value)>, by: &str) -> Answer<Begun> {
+async fn settle(server: &Server, opened: Opened, answers: Vec<(StepPath, Value)>, by: &str) -> Answer<Begun> {
     let engine = server.app.engine_of(&opened)?;
     for (path, value) in answers {
         engine.post(opened.id, Wish::Answer { path, value, by: by.to_owned() }).await?;
     }
-    go_on(server, opened).await
+    Ok(server.runs.go_on(opened).await?)
 }
 
 /// Answers questions of a waiting run and holds the run's thread until the run is over.
 pub(crate) async fn settle_in_turn(
-    server: &Arc<Server>,
+    server: &Server,
     opened: Opened,
     answers: Vec<(StepPath, Value)>,
     by: &str,
@@ -331,7 +254,7 @@ pub(crate) async fn settle_in_turn(
     let Some((owner, key)) = created.as_ref().and_then(|created| Some((&created.owner, created.keep.as_ref()?))) else {
         return settle(server, opened, answers, by).await;
     };
-    let turn = Turn::begin(server, owner, key).await?;
+    let turn = Turn::begin(&server.busy, owner, key).await?;
     let run = settle(server, opened, answers, by).await?;
     turn.follow(run.id);
     Ok(run)

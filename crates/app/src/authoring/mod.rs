@@ -9,6 +9,7 @@ mod kept;
 mod told;
 mod trials;
 mod world;
+
 use std::sync::Arc;
 
 use flowloom_author::rehearse::Rehearser;

@@ -6,6 +6,7 @@ mod embeddings;
 mod find;
 mod keep;
 mod vectors;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

@@ -4,6 +4,7 @@ pub mod author;
 pub mod mcp;
 pub mod retention;
 pub mod server;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

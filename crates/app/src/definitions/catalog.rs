@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::plan::{Format, Plan};
+use flowloom_formats::compile;
 use flowloom_store::{DefinitionKey, DefinitionRow, Kind, Origin};
 use tokio::sync::OnceCell;
 
 use super::folder::{self, Stamp, stamp};
 use crate::definitions::bundle::Offered;
-use crate::definitions::source::{self, Reading, Source};
+use crate::definitions::source::{Loader, Source};
 use crate::definitions::stored::{self, Content, Looked};
 use crate::engines::App;
 use crate::runs::start::Prepared;
@@ -56,7 +57,6 @@ pub(crate) enum Place {
     File {
         /// Path relative to the folder.
         file: String,
-        path: PathBuf,
         changed: Stamp,
     },
     /// A stored definition, with its dependencies and the modification times of files that the configuration names.
@@ -67,18 +67,16 @@ impl Definition {
     /// The definition prepared for a run of a user; `None` if it has errors. Queries MCP servers for their tools on
     /// first use. Agents get the workflows that are currently available.
     pub async fn ready(&self, catalog: &Arc<Catalog>, holder: &str) -> Result<Option<Arc<Prepared>>, StepError> {
-        if self.prepared.is_none() {
-            return Ok(None);
-        }
+        let Some(prepared) = &self.prepared else { return Ok(None) };
         if self.format == flowloom_formats::agent::FORMAT {
-            return catalog.agent(self, holder).await.map(Some);
+            return catalog.agent(self, prepared, holder).await.map(Some);
         }
         if self.asks.is_empty() {
-            return Ok(self.prepared.clone());
+            return Ok(Some(prepared.clone()));
         }
         let asked = self.asked.get_or_try_init(async || {
             let offered = catalog.app.servers.offered(&catalog.app.config, &self.asks).await?;
-            catalog.offering(self, offered).map(Arc::new)
+            catalog.offering(self, prepared, offered).map(Arc::new)
         });
         asked.await.cloned().map(Some)
     }
@@ -157,12 +155,12 @@ impl Catalog {
         }
     }
 
-    /// Prepares a definition with the given available tools. Fails with `StepRefused` if it does not compile with them.
-    fn offering(&self, definition: &Definition, offered: Offered) -> Result<Prepared, StepError> {
-        let source = match &definition.place {
-            Place::File { path, .. } => source::load_with(path, &self.reading(Some(definition.format)), offered),
-            Place::Kept { row, .. } => self.compile_kept(row, offered)?.source,
-        };
+    /// Prepares a prepared definition with the given available tools. Fails with `StepRefused` if it does not compile with them. Its files are those that were read.
+    fn offering(&self, definition: &Definition, prepared: &Prepared, offered: Offered) -> Result<Prepared, StepError> {
+        let bundle = prepared.bundle()?.offering(&offered);
+        let sources = bundle.sources();
+        let compiled = compile(&bundle.entry, &sources, Some(bundle.format));
+        let source = Source::of_files(&bundle.entry, sources.files, compiled, offered);
         let Some(plan) = source.compiled.plan.clone() else {
             let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error());
             let messages: Vec<&str> = errors.map(|problem| problem.message.as_str()).collect();
@@ -174,10 +172,15 @@ impl Catalog {
 
     /// Prepares an agent with the workflows currently available to a user. Reuses the cached agent if they are
     /// unchanged.
-    async fn agent(self: &Arc<Catalog>, agent: &Definition, holder: &str) -> Result<Arc<Prepared>, StepError> {
+    async fn agent(
+        self: &Arc<Catalog>,
+        agent: &Definition,
+        compiled: &Prepared,
+        holder: &str,
+    ) -> Result<Arc<Prepared>, StepError> {
         let mut offered = self.app.servers.offered(&self.app.config, &agent.asks).await?;
         offered.flows = Some(agents::offered(self, holder).await?);
-        let prepared = Arc::new(self.offering(agent, offered)?);
+        let prepared = Arc::new(self.offering(agent, compiled, offered)?);
         let mut agents = locked(&self.agents);
         if agents.len() >= KEPT {
             agents.clear();
@@ -263,14 +266,14 @@ impl Catalog {
     }
 
     fn compile_file(&self, path: &Path) -> Option<Definition> {
-        let source = source::load(path, &self.reading(None));
-        if source.compiled.format.is_none() || !folder::is_meant(path, &source.bytes) {
+        let source = self.loader().compile(path);
+        if source.compiled.format.is_none() || !folder::is_meant(path, source.bytes()) {
             return None;
         }
         let file = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
         let changed = stamp_of(&source);
         let id = folder::id_of(&file);
-        self.definition(source, id, Place::File { file, path: path.to_owned(), changed })
+        self.definition(source, id, Place::File { file, changed })
     }
 
     /// Compiles a stored definition unless its compiled form is up to date.
@@ -282,7 +285,7 @@ impl Catalog {
         {
             return Ok(Some(known));
         }
-        let compiled = self.compile_kept(&row, Offered::default())?;
+        let compiled = self.compile_kept(&row)?;
         let (id, parts, changed) = (row.key.id.clone(), compiled.parts, stamp_of(&compiled.source));
         let Some(definition) = self.definition(compiled.source, id, Place::Kept { row, parts, changed }) else {
             return Ok(None);
@@ -309,20 +312,20 @@ impl Catalog {
             created_at: 0,
             updated_at: 0,
         };
-        let compiled = self.compile_kept(&row, Offered::default())?;
+        let compiled = self.compile_kept(&row)?;
         let changed = stamp_of(&compiled.source);
         let place = Place::Kept { row, parts: compiled.parts, changed };
         let unknown = || StepError::new(Code::StepRefused, "this is not a definition");
         self.definition(compiled.source, id.to_owned(), place).ok_or_else(unknown)
     }
 
-    fn compile_kept(&self, row: &DefinitionRow, offered: Offered) -> Result<stored::Compiled, StepError> {
+    fn compile_kept(&self, row: &DefinitionRow) -> Result<stored::Compiled, StepError> {
         let content = Content::parse(&row.content)?;
-        stored::compile_for(&self.app.store, &self.reading(None), (&row.key.holder, &content), offered)
+        stored::compile_for(&self.app.store, &self.loader(), &row.key.holder, &content)
     }
 
-    fn reading(&self, format: Option<Format>) -> Reading<'_> {
-        Reading { config: &self.app.config, format, lenient: false }
+    fn loader(&self) -> Loader<'_> {
+        Loader { config: &self.app.config, format: None, lenient: false }
     }
 
     /// Builds a definition from a compiled source; `None` if its format is unknown. A file uses its own id, if it has
@@ -348,8 +351,8 @@ impl Catalog {
     }
 
     fn prepare(&self, source: &Source, plan: Arc<Plan>) -> Result<Prepared, StepError> {
-        let bundle = self.app.bundle(&source.name, &source.files, plan.format)?;
-        self.app.prepare(plan, &bundle.offering(&source.offered))
+        let bundle = self.app.bundle(source.name(), source.files(), plan.format)?;
+        self.app.prepare(plan, &bundle.offering(source.offered()))
     }
 }
 
@@ -384,7 +387,7 @@ impl Definition {
 
 /// The modification times of the files that a definition was read from.
 fn stamp_of(source: &Source) -> Stamp {
-    stamp(source.files.keys().map(PathBuf::from).collect::<Vec<_>>().iter())
+    stamp(source.files().keys().map(PathBuf::from).collect::<Vec<_>>().iter())
 }
 
 fn is_unchanged(changed: &Stamp) -> bool {

@@ -17,21 +17,50 @@ use crate::config::{Agent, Config};
 use crate::definitions::bundle::Offered;
 use crate::tools::mcp::Servers;
 
-/// A definition file with the result of compiling it.
+/// A definition with what compiling it said.
 pub struct Source {
-    /// Its path.
-    pub name: String,
-    /// The bytes of the file.
-    pub bytes: Vec<u8>,
+    loaded: Loaded,
     /// The result of compiling it.
     pub compiled: Compiled,
-    /// All files that were read for it, by path.
-    pub files: BTreeMap<String, Vec<u8>>,
-    /// Tools that MCP servers reported, as far as the definition needs them.
-    pub offered: Offered,
 }
 
 impl Source {
+    /// A definition that was not read from a file: `files` by path, among them the one called `name`.
+    pub(crate) fn of_files(
+        name: &str,
+        files: BTreeMap<String, Vec<u8>>,
+        compiled: Compiled,
+        offered: Offered,
+    ) -> Source {
+        let (path, name) = (PathBuf::from(name), name.to_owned());
+        Source { loaded: Loaded { path, name, unreadable: None, files, has_beside: true, offered }, compiled }
+    }
+
+    /// Its path.
+    pub fn name(&self) -> &str {
+        &self.loaded.name
+    }
+
+    /// The bytes of the definition itself; empty if it cannot be read.
+    pub fn bytes(&self) -> &[u8] {
+        self.loaded.files.get(&self.loaded.name).map_or(&[], Vec::as_slice)
+    }
+
+    /// All files that were read for it, by path.
+    pub fn files(&self) -> &BTreeMap<String, Vec<u8>> {
+        &self.loaded.files
+    }
+
+    /// The tools that were available to it.
+    pub fn offered(&self) -> &Offered {
+        &self.loaded.offered
+    }
+
+    /// The same files, to be compiled with other tools.
+    pub(crate) fn with_tools(self, offered: Offered) -> Loaded {
+        Loaded { offered, ..self.loaded }
+    }
+
     /// Whether it has an error and therefore cannot be run.
     pub fn is_refused(&self) -> bool {
         self.compiled.diagnostics.iter().any(Diagnostic::is_error)
@@ -44,14 +73,14 @@ impl Source {
 
     /// The text of the file that a diagnostic refers to.
     pub fn text_of(&self, diagnostic: &Diagnostic) -> Cow<'_, str> {
-        let bytes = self.files.get(&diagnostic.file).unwrap_or(&self.bytes);
+        let bytes = self.files().get(&diagnostic.file).map_or(self.bytes(), Vec::as_slice);
         String::from_utf8_lossy(bytes)
     }
 }
 
-/// Options of reading a definition.
+/// Reads and compiles definitions under one configuration.
 #[derive(Clone, Copy)]
-pub struct Reading<'a> {
+pub struct Loader<'a> {
     /// The configuration.
     pub config: &'a Config,
     /// The format; `None` to recognise it.
@@ -60,7 +89,7 @@ pub struct Reading<'a> {
     pub lenient: bool,
 }
 
-impl Reading<'_> {
+impl Loader<'_> {
     /// The settings that compiling depends on, as configured.
     pub(crate) fn surroundings<'a>(&'a self, offered: &'a Offered) -> Surroundings<'a> {
         let config = self.config;
@@ -75,52 +104,89 @@ impl Reading<'_> {
             source_bytes: config.limits.source_bytes,
         }
     }
-}
 
-/// Reads and compiles a file that is to be run. Queries the MCP servers whose tools it needs.
-pub async fn load_to_run(path: &Path, reading: &Reading<'_>, servers: &Servers) -> Result<Source, StepError> {
-    let source = load(path, reading);
-    if source.compiled.asks.is_empty() {
-        return Ok(source);
+    /// Reads the definition at `path`: a file, or a folder that holds one. What it needs besides is read when it is compiled.
+    pub fn load(&self, path: &Path) -> Loaded {
+        let path = entry(path);
+        let name = path.display().to_string();
+        let main = read(&path, self.config.limits.source_bytes);
+        let files = main.as_ref().ok().map(|bytes| (name.clone(), bytes.clone()));
+        let unreadable = main.err().map(|error| format!("{name} cannot be read: {error}"));
+        Loaded {
+            path,
+            name,
+            unreadable,
+            files: files.into_iter().collect(),
+            has_beside: false,
+            offered: Offered::default(),
+        }
     }
-    let offered = servers.offered(reading.config, &source.compiled.asks).await?;
-    Ok(load_with(path, reading, offered))
-}
 
-/// Reads and compiles a file without starting anything.
-pub fn load(path: &Path, reading: &Reading<'_>) -> Source {
-    load_with(path, reading, Offered::default())
-}
+    /// Reads and compiles a file without starting anything.
+    pub fn compile(&self, path: &Path) -> Source {
+        self.load(path).compile(self)
+    }
 
-/// Reads and compiles a file with the given tools. An unreadable file becomes a diagnostic.
-pub(crate) fn load_with(path: &Path, reading: &Reading<'_>, offered: Offered) -> Source {
-    let format = reading.format;
-    let limit = reading.config.limits.source_bytes;
-    let path = &entry(path);
-    let name = path.display().to_string();
-    let mut sources = reading.surroundings(&offered).with_files(BTreeMap::new());
-    match read(path, limit) {
-        Ok(bytes) => {
-            sources.files.insert(name.clone(), bytes.clone());
-            let mut compiled = compile(&name, &sources, format);
-            let beside = compiled.format.map(flowloom_formats::beside).unwrap_or_default();
-            let has_more = read_beside(path, beside, limit, &mut sources.files);
-            let has_agents = compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
-            if has_more || has_agents {
-                compiled = compile(&name, &sources, format);
-            }
-            while add_needed(&compiled.needs, path, limit, &mut sources) {
-                compiled = compile(&name, &sources, format);
-            }
-            Source { name, bytes, compiled, files: sources.files, offered }
+    /// Compiles the definition called `name` among `files`. Nothing is read.
+    pub fn compile_files(&self, name: &str, files: BTreeMap<String, Vec<u8>>) -> Source {
+        let offered = Offered::default();
+        let sources = self.surroundings(&offered).with_files(files);
+        let compiled = compile(name, &sources, self.format);
+        Source::of_files(name, sources.files, compiled, offered)
+    }
+
+    /// Reads and compiles a file that is to be run. Queries the MCP servers whose tools it needs.
+    pub async fn compile_to_run(&self, path: &Path, servers: &Servers) -> Result<Source, StepError> {
+        let source = self.compile(path);
+        if source.compiled.asks.is_empty() {
+            return Ok(source);
         }
-        Err(error) => {
+        let offered = servers.offered(self.config, &source.compiled.asks).await?;
+        Ok(source.with_tools(offered).compile(self))
+    }
+}
+
+/// The files of a definition, each of which is read once, and the tools that are available to it.
+#[derive(Clone)]
+pub struct Loaded {
+    path: PathBuf,
+    name: String,
+    /// Why the definition itself cannot be read.
+    unreadable: Option<String>,
+    /// Everything that was read, by path.
+    files: BTreeMap<String, Vec<u8>>,
+    /// Whether the files were read that a format looks for beside a definition.
+    has_beside: bool,
+    offered: Offered,
+}
+
+impl Loaded {
+    /// Compiles it, and reads the further files that it turns out to need. A file that cannot be read is a diagnostic like
+    /// any other.
+    pub fn compile(mut self, loader: &Loader<'_>) -> Source {
+        let (format, limit) = (loader.format, loader.config.limits.source_bytes);
+        if let Some(message) = &self.unreadable {
             let span = flowloom_core::Span::default();
-            let message = format!("{name} cannot be read: {error}");
-            let diagnostic = Diagnostic::error(Code::Unreadable, &name, span, message);
+            let diagnostic = Diagnostic::error(Code::Unreadable, &self.name, span, message.clone());
             let compiled = Compiled { diagnostics: vec![diagnostic], format, ..Compiled::default() };
-            Source { name, bytes: Vec::new(), compiled, files: BTreeMap::new(), offered }
+            return Source { loaded: self, compiled };
         }
+        let mut sources = loader.surroundings(&self.offered).with_files(std::mem::take(&mut self.files));
+        let mut compiled = compile(&self.name, &sources, format);
+        if !self.has_beside {
+            let beside = compiled.format.map(flowloom_formats::beside).unwrap_or_default();
+            let has_more = read_beside(&self.path, beside, limit, &mut sources.files);
+            let has_agents = compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
+            self.has_beside = true;
+            if has_more || has_agents {
+                compiled = compile(&self.name, &sources, format);
+            }
+        }
+        while add_needed(&compiled.needs, &self.path, limit, &mut sources) {
+            compiled = compile(&self.name, &sources, format);
+        }
+        self.files = sources.files;
+        Source { loaded: self, compiled }
     }
 }
 
@@ -141,6 +207,9 @@ fn read_beside(path: &Path, patterns: &[&str], limit: u64, files: &mut BTreeMap<
             places = places.iter().flat_map(|place| matching(place, part)).collect();
         }
         for file in places {
+            if files.contains_key(&file.display().to_string()) {
+                continue;
+            }
             // A missing file is reported by the definition that needs it.
             if let Ok(bytes) = read(&file, limit) {
                 files.insert(file.display().to_string(), bytes);
@@ -179,6 +248,9 @@ fn add_needed(needs: &[String], path: &Path, limit: u64, sources: &mut Sources) 
     let before = sources.files.len();
     let folder = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned()));
     for need in needs {
+        if sources.files.contains_key(need) {
+            continue;
+        }
         // A symbolic link may point anywhere, so the resolved path is checked.
         let place = Path::new(need).canonicalize().ok();
         let Some(place) = place.filter(|place| folder.as_ref().is_some_and(|folder| place.starts_with(folder))) else {

@@ -13,7 +13,7 @@ use flowloom_store::{DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, 
 use serde::{Deserialize, Serialize};
 
 use crate::definitions::bundle::Offered;
-use crate::definitions::source::{Reading, Source, read_agents};
+use crate::definitions::source::{Loader, Source, read_agents};
 
 /// Maximum length of an id, in characters.
 const ID: usize = 256;
@@ -95,18 +95,13 @@ pub(crate) struct Looked {
 }
 
 /// Compiles a workflow for a user, with the blocks, agents and tools that are the user's or everyone's.
-pub fn compile_for(
-    store: &Store,
-    reading: &Reading<'_>,
-    (holder, content): (&str, &Content),
-    offered: Offered,
-) -> Result<Compiled, StepError> {
-    let mut sources = reading.surroundings(&offered).with_files(BTreeMap::new());
+pub fn compile_for(store: &Store, loader: &Loader<'_>, holder: &str, content: &Content) -> Result<Compiled, StepError> {
+    let mut sources = loader.surroundings(&Offered::default()).with_files(BTreeMap::new());
     sources.files = content.files.iter().map(|(path, text)| (path.clone(), text.clone().into_bytes())).collect();
-    let format = reading.format.or(content.format);
+    let format = loader.format.or(content.format);
     let mut parts: Vec<Looked> = Vec::new();
     let mut compiled = compile(&content.entry, &sources, format);
-    let limit = reading.config.limits.source_bytes;
+    let limit = loader.config.limits.source_bytes;
     if compiled.format == Some(graph::FORMAT) && read_agents(limit, &mut sources) {
         compiled = compile(&content.entry, &sources, format);
     }
@@ -128,8 +123,7 @@ pub fn compile_for(
         }
         compiled = compile(&content.entry, &sources, format);
     };
-    let bytes = content.main().as_bytes().to_vec();
-    let source = Source { name: content.entry.clone(), bytes, compiled, files: sources.files, offered };
+    let source = Source::of_files(&content.entry, sources.files, compiled, Offered::default());
     Ok(Compiled { source, parts })
 }
 

@@ -9,9 +9,8 @@ use flowloom_store::{Change, Changed, DefinitionKey, Kind, Origin};
 use serde::{Deserialize, Serialize};
 
 use super::stored::{Content, compile_for, workflow};
-use crate::definitions::bundle::Offered;
 use crate::definitions::folder;
-use crate::definitions::source::{self, Reading, Source};
+use crate::definitions::source::{Loader, Source};
 use crate::engines::App;
 
 /// A workflow of the folder.
@@ -43,11 +42,11 @@ pub struct Planned {
 }
 
 /// Reads the workflows of a folder with all files that belong to them. Returns those with errors separately.
-pub fn read(root: &Path, reading: &Reading<'_>) -> (Vec<Item>, Vec<Source>) {
+pub fn read(root: &Path, loader: &Loader<'_>) -> (Vec<Item>, Vec<Source>) {
     let (mut items, mut refused) = (Vec::new(), Vec::new());
     for path in folder::files(root) {
-        let source = source::load(&path, reading);
-        if source.compiled.format.is_none() || !folder::is_meant(&path, &source.bytes) {
+        let source = loader.compile(&path);
+        if source.compiled.format.is_none() || !folder::is_meant(&path, source.bytes()) {
             continue;
         }
         if source.is_refused() {
@@ -63,11 +62,11 @@ pub fn read(root: &Path, reading: &Reading<'_>) -> (Vec<Item>, Vec<Source>) {
 /// Stores the workflow in a file, with the files that belong to it, under its own id or else its file name. Returns
 /// that id, or the source with its diagnostics if it has errors.
 pub async fn keep_file(app: &App, holder: &str, file: &Path) -> Result<Result<String, Source>, StepError> {
-    let reading = Reading { config: &app.config, format: None, lenient: false };
-    let source = source::load(file, &reading);
+    let loader = Loader { config: &app.config, format: None, lenient: false };
+    let source = loader.compile(file);
     let root = file.parent().unwrap_or(Path::new(""));
     let Some(item) = item(root, &source).filter(|_| source.compiled.plan.is_some()) else { return Ok(Err(source)) };
-    let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::default())?;
+    let compiled = compile_for(&app.store, &loader, holder, &item.content)?;
     if compiled.source.is_refused() {
         return Ok(Err(compiled.source));
     }
@@ -81,8 +80,8 @@ pub async fn keep_file(app: &App, holder: &str, file: &Path) -> Result<Result<St
 fn item(root: &Path, source: &Source) -> Option<Item> {
     let below = |path: &str| Path::new(path).strip_prefix(root).map(|path| path.display().to_string()).ok();
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-    let files = source.files.iter().filter_map(|(path, bytes)| Some((below(path)?, text(bytes)))).collect();
-    let entry = below(&source.name)?;
+    let files = source.files().iter().filter_map(|(path, bytes)| Some((below(path)?, text(bytes)))).collect();
+    let entry = below(source.name())?;
     let own = source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
     let id = own.unwrap_or_else(|| folder::id_of(&entry));
     Some(Item { id, content: Content { entry, files, format: None } })
@@ -95,13 +94,13 @@ pub fn plan(
     items: Vec<Item>,
     prune: bool,
 ) -> Result<Result<Planned, Vec<serde_json::Value>>, StepError> {
-    let reading = Reading { config: &app.config, format: None, lenient: false };
+    let loader = Loader { config: &app.config, format: None, lenient: false };
     let key = |id: &str| DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: id.to_owned() };
     let mut planned = Planned { changes: Vec::new(), synced: Synced::default() };
     let mut problems = Vec::new();
     for item in &items {
         item.content.check()?;
-        let compiled = compile_for(&app.store, &reading, (holder, &item.content), Offered::default())?;
+        let compiled = compile_for(&app.store, &loader, holder, &item.content)?;
         if compiled.source.is_refused() {
             problems.extend(compiled.source.problems());
             continue;

@@ -3,7 +3,10 @@
 pub mod finished;
 pub mod inputs;
 pub mod service;
+mod signal;
 pub mod start;
 pub mod summary;
 pub mod supervisor;
+pub mod turns;
+pub mod wait;
 pub mod watch;

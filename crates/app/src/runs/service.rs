@@ -6,24 +6,23 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::limits::Limits;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{Started, Store};
+use flowloom_store::Started;
 
 use super::inputs::budget;
 use super::start::StartRun;
 use super::supervisor::{Begun, Live};
 use crate::definitions::catalog::{Catalog, Definition};
+use crate::engines::App;
 
 /// The runs that a process starts and drives for those who call it.
 #[derive(Clone)]
 pub struct Runs {
-    store: Arc<Store>,
+    pub(super) app: Arc<App>,
     catalog: Arc<Catalog>,
-    live: Arc<Live>,
-    limits: Limits,
+    pub(super) live: Arc<Live>,
 }
 
 /// A request that starts a run.
@@ -83,9 +82,9 @@ impl From<StepError> for NotStarted {
 }
 
 impl Runs {
-    /// The runs of the definitions in `catalog`, within `limits`, driven by `live`.
-    pub fn new(store: Arc<Store>, catalog: Arc<Catalog>, live: Arc<Live>, limits: Limits) -> Runs {
-        Runs { store, catalog, live, limits }
+    /// The runs of the definitions in `catalog`, driven by `live`.
+    pub fn new(app: Arc<App>, catalog: Arc<Catalog>, live: Arc<Live>) -> Runs {
+        Runs { app, catalog, live }
     }
 
     /// The definition called `id` that counts for `user`. Fails with `NotThere` if there is none.
@@ -110,8 +109,8 @@ impl Runs {
         let Some(key) = &call.idempotency_key else { return begin(None).await };
         let request = Hash::of(request.as_bytes()).to_string();
         let id = RunId(uuid::Uuid::now_v7());
-        match self.store.start_once((&call.user, key), &request, id, SystemClock.now_ms()).await? {
-            Started::Run(id) if matches!(self.store.run(id), Ok(Some(_))) => Ok(self.live.again(id)),
+        match self.app.store.start_once((&call.user, key), &request, id, SystemClock.now_ms()).await? {
+            Started::Run(id) if matches!(self.app.store.run(id), Ok(Some(_))) => Ok(self.live.again(id)),
             Started::Run(id) => begin(Some(id)).await,
             Started::Other => {
                 Err(StepError::new(Code::KeyReused, "this Idempotency-Key was used for another call").into())
@@ -122,7 +121,7 @@ impl Runs {
     /// Binds the idempotency key of a call to a run that was there before, so that what the call says to it is said once.
     pub async fn bind_key(&self, call: &Call, run: RunId) -> Result<(), StepError> {
         match &call.idempotency_key {
-            Some(key) => self.store.started_as((&call.user, key), run).await,
+            Some(key) => self.app.store.started_as((&call.user, key), run).await,
             None => Ok(()),
         }
     }
@@ -133,7 +132,7 @@ impl Runs {
             let error = StepError::new(Code::StepRefused, format!("the workflow {} has errors", definition.id));
             return Err(NotStarted { error, problems: definition.problems.clone() });
         };
-        let mut limits = self.limits.within(&prepared.plan.limits);
+        let mut limits = self.app.config.limits.within(&prepared.plan.limits);
         if let Some(text) = &new.budget {
             budget(text, &mut limits)?;
         }
@@ -144,6 +143,6 @@ impl Runs {
             id: new.id,
             ..StartRun::new(&prepared, new.inputs, &call.user, limits)
         };
-        Ok(self.live.begin(start.start(&self.store)?, call.is_heard || new.is_heard).await)
+        Ok(self.live.begin(start.start(&self.app.store)?, call.is_heard || new.is_heard).await)
     }
 }

@@ -11,7 +11,7 @@ use flowloom_formats::flow;
 
 use crate::definitions::bundle::{Flow, Flows, Offered};
 use crate::definitions::catalog::{Catalog, Definition};
-use crate::definitions::source::{self, Reading, Source};
+use crate::definitions::source::{Loader, Source};
 use crate::engines::App;
 use crate::tools::catalog;
 
@@ -46,7 +46,8 @@ async fn offer(catalog: &Arc<Catalog>, definition: &Definition, holder: &str) ->
 /// returned unchanged.
 pub async fn complete(
     app: &Arc<App>,
-    (path, lenient): (&Path, bool),
+    path: &Path,
+    lenient: bool,
     source: Source,
     holder: &str,
 ) -> Result<Source, StepError> {
@@ -56,6 +57,7 @@ pub async fn complete(
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let catalog = Arc::new(Catalog::new(folder.to_owned(), app.clone()));
     let flows = Some(offered(&catalog, holder).await?);
-    let reading = Reading { config: &app.config, format: Some(flowloom_formats::agent::FORMAT), lenient };
-    Ok(source::load_with(path, &reading, Offered { flows, ..source.offered }))
+    let loader = Loader { config: &app.config, format: Some(flowloom_formats::agent::FORMAT), lenient };
+    let offered = Offered { flows, ..source.offered().clone() };
+    Ok(source.with_tools(offered).compile(&loader))
 }

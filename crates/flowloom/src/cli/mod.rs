@@ -5,6 +5,7 @@ mod eval;
 mod new;
 mod serve;
 mod talk;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

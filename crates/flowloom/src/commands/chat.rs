@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::catalog::Catalog;
-use flowloom_app::definitions::source::{self, Reading};
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::Content;
 use flowloom_app::engines::App;
 use flowloom_app::runs::inputs::said as read_answer;
@@ -41,9 +41,9 @@ pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
     let ChatArgs { file, talk, lenient } = arguments;
     let mut config = global.load_config()?;
     choose_model(&mut config, &talk.model);
-    let reading = Reading { config: &config, format: None, lenient };
+    let loader = Loader { config: &config, format: None, lenient };
     let servers = wiring::servers(&config)?;
-    let source = source::load_to_run(&file, &reading, &servers).await?;
+    let source = loader.compile_to_run(&file, &servers).await?;
     eprint!("{}", diagnostics::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
     if plan.thread.is_none() {
@@ -51,13 +51,13 @@ pub(crate) async fn chat(global: &Global, arguments: ChatArgs) -> Outcome {
         return Err(Failure::usage(message));
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = agents::complete(&app, (&file, lenient), source, &talk.user).await?;
+    let source = agents::complete(&app, &file, lenient, source, &talk.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
         eprint!("{}", diagnostics::render(&source));
         return Ok(refuse(global, &source));
     };
-    let bundle = app.bundle(&source.name, &source.files, plan.format)?;
-    let bundle = Bundle { lenient, ..bundle }.offering(&source.offered);
+    let bundle = app.bundle(source.name(), source.files(), plan.format)?;
+    let bundle = Bundle { lenient, ..bundle }.offering(source.offered());
     let chat = Chat {
         global,
         thread: plan.id.clone().unwrap_or_else(|| plan.name.clone()),

@@ -1,6 +1,6 @@
 //! `flowloom check FILE…`: reports every problem and applies fixes. Never runs anything.
 
-use flowloom_app::definitions::source::{self, Reading, Source};
+use flowloom_app::definitions::source::{self, Loader, Source};
 use flowloom_core::diagnostic::apply_fixes;
 
 use crate::cli::{CheckArgs, Global, ReportStyle};
@@ -13,8 +13,8 @@ const ROUNDS: u32 = 10;
 pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
     let config = global.load_config()?;
     let format = source::format(arguments.format.as_deref())?;
-    let reading = Reading { config: &config, format, lenient: arguments.lenient };
-    let load = |path: &std::path::PathBuf| source::load(path, &reading);
+    let loader = Loader { config: &config, format, lenient: arguments.lenient };
+    let load = |path: &std::path::PathBuf| loader.compile(path);
     let mut sources: Vec<Source> = arguments.files.iter().map(load).collect();
     if arguments.fix {
         for (path, source) in arguments.files.iter().zip(&mut sources) {
@@ -40,7 +40,7 @@ pub(crate) fn check(global: &Global, arguments: CheckArgs) -> Outcome {
 
 /// Replaces the file by the fixed one. Returns `false` if there was nothing to fix.
 fn mend(path: &std::path::Path, source: &Source) -> Result<bool, Failure> {
-    let Ok(text) = std::str::from_utf8(&source.bytes) else { return Ok(false) };
+    let Ok(text) = std::str::from_utf8(source.bytes()) else { return Ok(false) };
     let (mended, count) = apply_fixes(text, &source.compiled.diagnostics);
     if count == 0 {
         return Ok(false);
@@ -63,7 +63,7 @@ fn human(sources: &[Source]) {
             _ => format!("{}, {}", counted(errors, "error"), counted(warnings, "warning")),
         };
         let format = source.compiled.format.map(|format| format!(" ({})", format.name())).unwrap_or_default();
-        println!("{}{format}: {verdict}", source.name);
+        println!("{}{format}: {verdict}", source.name());
     }
 }
 

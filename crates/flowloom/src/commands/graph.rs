@@ -1,6 +1,6 @@
 //! `flowloom graph`: draws a definition.
 
-use flowloom_app::definitions::source::{self, Reading};
+use flowloom_app::definitions::source::{self, Loader};
 
 use crate::cli::{Global, GraphArgs};
 use crate::failure::{Failure, Outcome};
@@ -10,7 +10,7 @@ use crate::terminal::draw::draw;
 pub(crate) fn graph(global: &Global, arguments: &GraphArgs) -> Outcome {
     let config = global.load_config()?;
     let format = source::format(arguments.definition.as_deref())?;
-    let source = source::load(&arguments.file, &Reading { config: &config, format, lenient: arguments.lenient });
+    let source = Loader { config: &config, format, lenient: arguments.lenient }.compile(&arguments.file);
     let Some(plan) = &source.compiled.plan else {
         eprint!("{}", diagnostics::render(&source));
         return Ok(2);

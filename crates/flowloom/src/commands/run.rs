@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
-use flowloom_app::definitions::source::{self, Reading, Source};
+use flowloom_app::definitions::source::{self, Loader, Source};
 use flowloom_app::engines::App;
 use flowloom_app::runs::start::StartRun;
 use flowloom_app::runs::{summary, watch};
@@ -29,9 +29,9 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
     let mut config = global.load_config()?;
     choose_model(&mut config, &arguments.model);
     let format = source::format(arguments.format.as_deref())?;
-    let reading = Reading { config: &config, format, lenient: arguments.lenient };
+    let loader = Loader { config: &config, format, lenient: arguments.lenient };
     let servers = wiring::servers(&config)?;
-    let source = source::load_to_run(&arguments.file, &reading, &servers).await?;
+    let source = loader.compile_to_run(&arguments.file, &servers).await?;
     eprint!("{}", diagnostics::render(&source));
     let Some(plan) = source.compiled.plan.clone() else { return Ok(refuse(global, &source)) };
     let mut limits = config.limits.within(&plan.limits);
@@ -47,13 +47,13 @@ pub(crate) async fn run(global: &Global, arguments: RunArgs) -> Outcome {
         out::prepare(folder)?;
     }
     let app = Arc::new(App::open_with(config, servers)?);
-    let source = agents::complete(&app, (&arguments.file, arguments.lenient), source, &arguments.user).await?;
+    let source = agents::complete(&app, &arguments.file, arguments.lenient, source, &arguments.user).await?;
     let Some(plan) = source.compiled.plan.clone() else {
         eprint!("{}", diagnostics::render(&source));
         return Ok(refuse(global, &source));
     };
-    let bundle = app.bundle(&source.name, &source.files, plan.format)?;
-    let bundle = Bundle { lenient: arguments.lenient, ..bundle }.offering(&source.offered);
+    let bundle = app.bundle(source.name(), source.files(), plan.format)?;
+    let bundle = Bundle { lenient: arguments.lenient, ..bundle }.offering(source.offered());
     let workflow = app.prepare(Arc::new(plan), &bundle)?;
     let start = StartRun { agent: arguments.agent, ..StartRun::new(&workflow, given, &arguments.user, limits) }
         .start(&app.store)?;
@@ -101,7 +101,7 @@ pub(super) fn refuse(global: &Global, source: &Source) -> u8 {
         print(&summary::refused(format, &StepError::new(first.code, first.message.clone())));
     }
     let noun = if errors.len() == 1 { "problem" } else { "problems" };
-    eprintln!("{} was not run: {} {noun}", source.name, errors.len());
+    eprintln!("{} was not run: {} {noun}", source.name(), errors.len());
     2
 }
 

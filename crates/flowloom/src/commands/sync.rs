@@ -1,7 +1,7 @@
 //! `flowloom sync DIR`: makes the database, or a server, match the workflows of a folder, in one transaction.
 
 use flowloom_app::config::Config;
-use flowloom_app::definitions::source::Reading;
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::sync::{self, Item, Synced};
 use flowloom_app::engines::App;
 use flowloom_store::SHARED;
@@ -18,7 +18,7 @@ pub(crate) async fn sync(global: &Global, arguments: SyncArgs) -> Outcome {
     if !arguments.folder.is_dir() {
         return Err(Failure::usage(format!("{} is not a folder", arguments.folder.display())));
     }
-    let (items, refused) = sync::read(&arguments.folder, &Reading { config: &config, format: None, lenient: false });
+    let (items, refused) = sync::read(&arguments.folder, &Loader { config: &config, format: None, lenient: false });
     if !refused.is_empty() {
         refused.iter().for_each(|source| eprint!("{}", diagnostics::render(source)));
         eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + items.len());

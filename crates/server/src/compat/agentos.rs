@@ -2,6 +2,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -17,11 +18,13 @@ use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_formats::steps;
-use flowloom_store::Kind;
+use flowloom_store::{Kind, Store};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::{definitions, run, with_id};
+use super::runs::{definitions, run, with_id};
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::definitions::change::changeable;
@@ -31,11 +34,16 @@ use crate::problem::{Answer, Document, Problem};
 use crate::runs::start::Call;
 use crate::state::Server;
 
+/// The routes of the OpenAI-compatible API.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new().routes(routes!(create, list)).routes(routes!(run_stored)).routes(routes!(runs))
+}
+
 /// `workflow::create`: stores a step list, given directly or in the field `workflow`.
 #[utoipa::path(post, path = "/api/workflows", operation_id = "agentos_create", tag = "AgentOS", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{id}`"), (status = 400, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn create(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Body(definition, _): Body<Value>,
 ) -> Answer<Json<Value>> {
@@ -54,7 +62,7 @@ pub(crate) async fn create(
 /// `workflow::list`: lists the step lists with their source.
 #[utoipa::path(get, path = "/api/workflows", operation_id = "agentos_list", tag = "AgentOS", security(("key" = ["read"])),
     responses((status = 200, description = "A list of definitions")))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Value>> {
+pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let found = definitions(&server, caller.acts_for(None)?, steps::FORMAT).await?;
     let written = found.iter().map(|(definition, content)| match definition.row() {
@@ -90,7 +98,7 @@ pub(crate) struct RunStored {
     responses((status = 200, description = "The run has ended"), (status = 202, description = "The run is waiting for an answer"),
         (status = 403, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn run_stored(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(wanted, text): Body<RunStored>,
@@ -128,13 +136,13 @@ pub(crate) struct Page {
 #[utoipa::path(get, path = "/api/workflows/runs", operation_id = "agentos_runs", tag = "AgentOS", security(("key" = ["read"])), params(Page),
     responses((status = 200, description = "`{runs, total, limit, offset}`")))]
 pub(crate) async fn runs(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     Params(page): Params<Page>,
 ) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let number = |number: Option<i64>| number.map(Value::from);
     let bounds = steps::runs::bounds(number(page.limit).as_ref(), number(page.offset).as_ref());
-    let (runs, total) = history(&server.app.store, caller.user.clone(), page.workflow_id, bounds).await?;
+    let (runs, total) = history(&store, caller.user.clone(), page.workflow_id, bounds).await?;
     Ok(Json(steps::runs::page(runs, total, bounds)))
 }

@@ -3,6 +3,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -20,8 +21,10 @@ use flowloom_formats::flow;
 use flowloom_store::Kind;
 use serde::Deserialize;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::{definition, definitions, run};
+use super::runs::{definition, definitions, run};
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::definitions::change::{changeable, delete, not_in_folder};
@@ -30,6 +33,16 @@ use crate::params::At;
 use crate::problem::Problem;
 use crate::runs::start::Call;
 use crate::state::Server;
+
+/// The routes of the OpenAI-compatible API.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new()
+        .routes(routes!(save))
+        .routes(routes!(list))
+        .routes(routes!(get, remove))
+        .routes(routes!(toggle))
+        .routes(routes!(run_flow))
+}
 
 /// An error in AnythingLLM's form.
 pub(crate) struct Refused(Problem);
@@ -77,7 +90,7 @@ pub(crate) struct Save {
 /// Stores a flow, even if it is incomplete; only unknown block types are rejected.
 #[utoipa::path(post, path = "/api/agent-flows/save", operation_id = "agent_flows_save", tag = "AnythingLLM", security(("key" = ["write"])), request_body = Save,
     responses((status = 200, description = "`{success, flow: {success, uuid}}`"), (status = 400, description = "`{success: false, error}`")))]
-pub(crate) async fn save(State(server): State<Arc<Server>>, caller: Caller, Body(save, _): Body<Save>) -> Told {
+pub(crate) async fn save(State(server): State<Server>, caller: Caller, Body(save, _): Body<Save>) -> Told {
     let (Some(name), Some(config)) = (save.name.filter(|name| !name.is_empty()), save.config.as_map()) else {
         caller.may(Scope::Write)?;
         return Err(invalid("Name and config are required"));
@@ -90,7 +103,7 @@ pub(crate) async fn save(State(server): State<Arc<Server>>, caller: Caller, Body
     Ok(Json(Value::map([("success", true.into()), ("flow", flow)])))
 }
 
-async fn keep(server: &Arc<Server>, caller: &Caller, uuid: &str, config: Map) -> Result<(), Refused> {
+async fn keep(server: &Server, caller: &Caller, uuid: &str, config: Map) -> Result<(), Refused> {
     let key = changeable(caller, None, Kind::Workflow, uuid)?;
     let kind = |step: &Value| step.get("type").and_then(Value::as_str).map(str::to_owned);
     let Some(steps) = config.get("steps").and_then(Value::as_list) else {
@@ -110,7 +123,7 @@ async fn keep(server: &Arc<Server>, caller: &Caller, uuid: &str, config: Map) ->
 /// Lists flows, and whether each is available to agents.
 #[utoipa::path(get, path = "/api/agent-flows/list", operation_id = "agent_flows_list", tag = "AnythingLLM", security(("key" = ["read"])),
     responses((status = 200, description = "`{success, flows: [{name, uuid, description, active}]}`")))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Told {
+pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Told {
     caller.may(Scope::Read)?;
     let flow = |(definition, content): &(Arc<flowloom_app::definitions::catalog::Definition>, Content)| {
         let config = config_of(content);
@@ -134,7 +147,7 @@ fn config_of(content: &Content) -> Map {
 /// Returns a flow.
 #[utoipa::path(get, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_get", tag = "AnythingLLM", security(("key" = ["read"])), params(("uuid" = String, Path)),
     responses((status = 200, description = "`{success, flow: {name, uuid, config}}`"), (status = 404, description = "`{success: false, error}`")))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(uuid): At<String>) -> Told {
+pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(uuid): At<String>) -> Told {
     caller.may(Scope::Read)?;
     let (_, content) = definition(&server, caller.acts_for(None)?, flow::FORMAT, &uuid).await?;
     Ok(shown(&uuid, config_of(&content)))
@@ -149,7 +162,7 @@ fn shown(uuid: &str, config: Map) -> Json<Value> {
 /// Deletes a flow.
 #[utoipa::path(delete, path = "/api/agent-flows/{uuid}", operation_id = "agent_flows_delete", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)),
     responses((status = 200, description = "`{success}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
-pub(crate) async fn remove(State(server): State<Arc<Server>>, caller: Caller, At(uuid): At<String>) -> Told {
+pub(crate) async fn remove(State(server): State<Server>, caller: Caller, At(uuid): At<String>) -> Told {
     let key = changeable(&caller, None, Kind::Workflow, &uuid)?;
     not_in_folder(&server, &uuid).await?;
     definition(&server, key.holder.clone(), flow::FORMAT, &uuid).await?;
@@ -169,7 +182,7 @@ pub(crate) struct Toggle {
 #[utoipa::path(post, path = "/api/agent-flows/{uuid}/toggle", operation_id = "agent_flows_toggle", tag = "AnythingLLM", security(("key" = ["write"])), params(("uuid" = String, Path)), request_body = Toggle,
     responses((status = 200, description = "`{success, flow}`"), (status = 404, description = "`{success: false, error}`"), (status = 409, description = "The id belongs to a file of the served folder")))]
 pub(crate) async fn toggle(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(uuid): At<String>,
     Body(toggle, _): Body<Toggle>,
@@ -191,7 +204,7 @@ pub(crate) async fn toggle(
     responses((status = 200, description = "`{success, results, variables, directOutput, run_id, status}`"), (status = 404, description = "`{success: false, error}`"),
         (status = 409, description = "The Idempotency-Key was used for another request"), (status = 422, description = "The flow has errors")))]
 pub(crate) async fn run_flow(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(uuid): At<String>,
     headers: HeaderMap,

@@ -1,108 +1,15 @@
 //! The routes of the original systems, so that their clients work unchanged (docs/api.md).
 
-pub(crate) mod agentflow;
-pub(crate) mod agentos;
-pub(crate) mod anythingllm;
-use std::sync::Arc;
+mod agentflow;
+mod agentos;
+mod anythingllm;
+mod runs;
 
-use axum::Json;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
-use flowloom_app::definitions::catalog::Definition;
-use flowloom_app::definitions::stored::Content;
-use flowloom_app::runs::service::NewRun;
-use flowloom_core::event::Record;
-use flowloom_core::id::RunId;
-use flowloom_core::plan::{Format, Plan};
-use flowloom_core::state::RunState;
-use flowloom_core::value::{Map, Value};
-use flowloom_formats::{Presented, present};
+use utoipa_axum::router::OpenApiRouter;
 
-use crate::problem::{Answer, Problem};
-use crate::runs::answer::{WAIT, waited};
-use crate::runs::start::Call;
 use crate::state::Server;
 
-/// The state of a run after waiting for it.
-pub(crate) struct Ended {
-    pub(crate) id: RunId,
-    /// The text of the run's definition.
-    pub(crate) definition: String,
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) state: RunState,
-    /// The events of the run, in order.
-    pub(crate) records: Vec<Arc<Record>>,
-    pub(crate) presented: Presented,
-}
-
-impl Ended {
-    /// A response with `entries`, whose HTTP status reflects the status of the run.
-    pub(crate) fn answer(&self, entries: Map) -> Response {
-        let status = StatusCode::from_u16(self.state.status.row().http_status).unwrap_or(StatusCode::OK);
-        (status, Json(Value::from(entries))).into_response()
-    }
-
-    /// The result in the original system's form.
-    pub(crate) fn result(&self) -> Map {
-        self.presented.result.as_map().cloned().unwrap_or_default()
-    }
-}
-
-/// Runs a definition and waits for its end, at most as long as a request may wait; clients of these routes do not poll.
-/// `request` identifies the request under its Idempotency-Key.
-pub(crate) async fn run(call: &Call<'_>, definition: &Definition, starting: NewRun, request: &str) -> Answer<Ended> {
-    let request = format!("{}\n{request}", definition.id);
-    let begun = call.once(&request, async |id| call.begin(definition, NewRun { id, ..starting }).await).await?;
-    waited(call.server, begun.id, begun.ending, WAIT).await;
-    ended(call.server, begun.id).await
-}
-
-/// Reads the state of a run.
-pub(crate) async fn ended(server: &Server, id: RunId) -> Answer<Ended> {
-    let opened = server.app.open_id(id).await?;
-    let past = flowloom_app::runs::finished::recorded(&server.app, &opened).await?;
-    let presented = present(&opened.plan, &past.state, &past.env);
-    let definition = opened.definition().to_owned();
-    Ok(Ended { id, definition, plan: opened.plan, state: past.state, records: past.records, presented })
-}
-
-/// All definitions of one format available to a user, with their source.
-pub(crate) async fn definitions(
-    server: &Arc<Server>,
-    holder: String,
-    format: Format,
-) -> Answer<Vec<(Arc<Definition>, Content)>> {
-    let shared = server.clone();
-    let found = crate::blocking::blocking(move || {
-        let all = shared.catalog.list(&holder)?.into_iter().filter(|definition| definition.format == format);
-        all.map(|definition| Ok((definition.clone(), shared.catalog.content(&definition)?))).collect()
-    });
-    let found: Result<_, flowloom_core::StepError> = found.await?;
-    Ok(found?)
-}
-
-/// A definition of one format with its source. Fails with `NotThere`.
-pub(crate) async fn definition(
-    server: &Arc<Server>,
-    holder: String,
-    format: Format,
-    id: &str,
-) -> Answer<(Arc<Definition>, Content)> {
-    let (shared, wanted) = (server.clone(), id.to_owned());
-    let found = crate::blocking::blocking(move || {
-        let found = shared.catalog.find(&holder, &wanted)?.filter(|definition| definition.format == format);
-        found.map(|definition| Ok((definition.clone(), shared.catalog.content(&definition)?))).transpose()
-    });
-    let found: Result<_, flowloom_core::StepError> = found.await?;
-    found?.ok_or_else(|| Problem::not_there(format.name(), id))
-}
-
-/// Returns the id in `map`; inserts a new one if there is none.
-pub(crate) fn with_id(map: &mut Map) -> String {
-    if let Some(id) = map.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
-        return id.to_owned();
-    }
-    let id = uuid::Uuid::new_v4().to_string();
-    map.insert("id".into(), id.as_str().into());
-    id
+/// The routes of all of them.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    agentos::routes().merge(anythingllm::routes()).merge(agentflow::routes())
 }

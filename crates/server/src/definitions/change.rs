@@ -1,7 +1,5 @@
 //! What all routes that change definitions share: whose they are, and how one is changed or taken away.
 
-use std::sync::Arc;
-
 use flowloom_app::definitions::stored::is_id;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
@@ -60,7 +58,7 @@ pub(crate) async fn delete(server: &Server, key: DefinitionKey) -> Answer<()> {
 }
 
 /// Fails with `NotMine` if the id belongs to a file of the served folder.
-pub(crate) async fn not_in_folder(server: &Arc<Server>, id: &str) -> Answer<()> {
+pub(crate) async fn not_in_folder(server: &Server, id: &str) -> Answer<()> {
     let (shared, wanted) = (server.clone(), id.to_owned());
     let found = crate::blocking::blocking(move || shared.catalog.file(&wanted)).await?;
     match found.as_ref().and_then(|definition| definition.file()) {

@@ -2,12 +2,10 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use flowloom_app::definitions::bundle::Offered;
-use flowloom_app::definitions::source::Reading;
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored;
 use flowloom_app::keys::Scope;
 use serde::Serialize;
@@ -37,7 +35,7 @@ pub(crate) struct Checked {
     request_body(content((Object = "application/json"), (String = "text/markdown"))),
     responses((status = 200, body = Checked), (status = 400, body = Document)))]
 pub(crate) async fn check(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Params(whose): Params<Whose>,
     request: Request,
@@ -46,8 +44,8 @@ pub(crate) async fn check(
     let holder = caller.acts_for(whose.user)?;
     let content = upload::read(request, &server, "definition").await?;
     let checked = crate::blocking::blocking(move || {
-        let reading = Reading { config: &server.app.config, format: None, lenient: false };
-        stored::compile_for(&server.app.store, &reading, (&holder, &content), Offered::default())
+        let loader = Loader { config: &server.app.config, format: None, lenient: false };
+        stored::compile_for(&server.app.store, &loader, &holder, &content)
     });
     let checked = checked.await??;
     Ok(Json(Checked {

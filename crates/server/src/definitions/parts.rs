@@ -2,7 +2,6 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::http::StatusCode;
 use flowloom_app::blocks::{built_in, built_in_block, id_of};
@@ -16,6 +15,8 @@ use flowloom_core::value::Value;
 use flowloom_store::{Change, Changed, DefinitionKey, DefinitionRow, Kind, NewDefinition, Origin, VersionRow};
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::put::Which;
 use crate::caller::Caller;
@@ -91,7 +92,7 @@ pub(crate) struct Parts {
     items: Vec<Part>,
 }
 
-async fn all(server: Arc<Server>, holder: String, kind: Kind) -> Answer<Parts> {
+async fn all(server: Server, holder: String, kind: Kind) -> Answer<Parts> {
     let rows = crate::blocking::blocking(move || stored::list(&server.app.store, &holder, kind)).await??;
     let mut items: Vec<Part> = rows.into_iter().map(Part::of).collect();
     if kind == Kind::Block {
@@ -104,7 +105,7 @@ async fn all(server: Arc<Server>, holder: String, kind: Kind) -> Answer<Parts> {
 }
 
 /// The definition that is effective for a user: the current content or the requested version.
-async fn one(server: &Arc<Server>, which: Which, caller: &Caller, kind: Kind, id: String) -> Answer<Part> {
+async fn one(server: &Server, which: Which, caller: &Caller, kind: Kind, id: String) -> Answer<Part> {
     caller.may(Scope::Read)?;
     let holder = caller.acts_for(which.user)?;
     if let Some(version) = which.version {
@@ -120,12 +121,7 @@ async fn one(server: &Arc<Server>, which: Which, caller: &Caller, kind: Kind, id
 }
 
 /// Every version of a definition of the user, or else of everyone.
-async fn versions(
-    server: &Arc<Server>,
-    holder: String,
-    kind: Kind,
-    id: &str,
-) -> Answer<(DefinitionKey, Vec<VersionRow>)> {
+async fn versions(server: &Server, holder: String, kind: Kind, id: &str) -> Answer<(DefinitionKey, Vec<VersionRow>)> {
     let (shared, id) = (server.clone(), id.to_owned());
     let found = crate::blocking::blocking(move || {
         for holder in [holder, flowloom_store::SHARED.to_owned()] {
@@ -141,7 +137,7 @@ async fn versions(
 }
 
 /// The definition that is effective for a user. Fails with `NotThere`.
-pub(crate) async fn find(server: &Arc<Server>, holder: String, kind: Kind, id: &str) -> Answer<DefinitionRow> {
+pub(crate) async fn find(server: &Server, holder: String, kind: Kind, id: &str) -> Answer<DefinitionRow> {
     let (shared, wanted) = (server.clone(), id.to_owned());
     let found = crate::blocking::blocking(move || stored::find(&shared.app.store, &holder, kind, &wanted)).await??;
     found.ok_or_else(|| Problem::not_there(kind.name(), id))
@@ -209,12 +205,11 @@ macro_rules! routes_of {
             use axum::extract::State;
             use axum::http::StatusCode;
             use flowloom_core::value::Value;
-            use std::sync::Arc;
 
             /// Lists all definitions of the user and those shared with everyone.
             #[utoipa::path(get, path = $list, operation_id = concat!("list_", $tag), tag = $tag, security(("key" = ["read"])), params(Whose), responses((status = 200, body = Parts)))]
             pub(crate) async fn list(
-                State(server): State<Arc<Server>>,
+                State(server): State<Server>,
                 caller: Caller,
                 Params(whose): Params<Whose>,
             ) -> Answer<Json<Parts>> {
@@ -226,7 +221,7 @@ macro_rules! routes_of {
             #[utoipa::path(get, path = $one, operation_id = concat!("get_", $tag), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Which),
                                 responses((status = 200, body = Part), (status = 404, body = Document)))]
             pub(crate) async fn get(
-                State(server): State<Arc<Server>>,
+                State(server): State<Server>,
                 caller: Caller,
                 At(id): At<String>,
                 Params(which): Params<Which>,
@@ -238,7 +233,7 @@ macro_rules! routes_of {
             #[utoipa::path(get, path = concat!($one, "/versions"), operation_id = concat!("list_", $tag, "_versions"), tag = $tag, security(("key" = ["read"])), params(("id" = String, Path), Whose),
                                 responses((status = 200, body = Versions), (status = 404, body = Document)))]
             pub(crate) async fn versions(
-                State(server): State<Arc<Server>>,
+                State(server): State<Server>,
                 caller: Caller,
                 At(id): At<String>,
                 Params(whose): Params<Whose>,
@@ -254,7 +249,7 @@ macro_rules! routes_of {
                                 responses((status = 200, description = "Updated or unchanged", body = Part),
                                     (status = 201, description = "Created", body = Part), (status = 400, body = Document)))]
             pub(crate) async fn put(
-                State(server): State<Arc<Server>>,
+                State(server): State<Server>,
                 caller: Caller,
                 At(id): At<String>,
                 Params(whose): Params<Whose>,
@@ -270,7 +265,7 @@ macro_rules! routes_of {
             #[utoipa::path(delete, path = $one, operation_id = concat!("delete_", $tag), tag = $tag, security(("key" = ["write"])), params(("id" = String, Path), Whose),
                                 responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
             pub(crate) async fn remove(
-                State(server): State<Arc<Server>>,
+                State(server): State<Server>,
                 caller: Caller,
                 At(id): At<String>,
                 Params(whose): Params<Whose>,
@@ -285,3 +280,17 @@ macro_rules! routes_of {
 routes_of!(blocks, flowloom_store::Kind::Block, "/api/v1/blocks", "/api/v1/blocks/{id}", "blocks");
 routes_of!(agents, flowloom_store::Kind::Agent, "/api/v1/agents", "/api/v1/agents/{id}", "agents");
 routes_of!(tools, flowloom_store::Kind::Tool, "/api/v1/tools", "/api/v1/tools/{id}", "tools");
+
+/// The routes of blocks, agents and tools.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new()
+        .routes(routes!(blocks::list))
+        .routes(routes!(blocks::get, blocks::put, blocks::remove))
+        .routes(routes!(blocks::versions))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::get, agents::put, agents::remove))
+        .routes(routes!(agents::versions))
+        .routes(routes!(tools::list))
+        .routes(routes!(tools::get, tools::put, tools::remove))
+        .routes(routes!(tools::versions))
+}

@@ -2,18 +2,19 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use flowloom_app::definitions::bundle::Offered;
-use flowloom_app::definitions::source::Reading;
+use flowloom_app::definitions::catalog::Catalog;
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, Content};
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
-use flowloom_store::{Change, Changed, DefinitionKey, Kind, NewDefinition, Origin, VersionRow};
+use flowloom_store::{Change, Changed, DefinitionKey, Kind, NewDefinition, Origin, Store, VersionRow};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -54,7 +55,7 @@ pub(crate) struct Put {
     responses((status = 200, description = "Updated or unchanged", body = Put), (status = 201, description = "It is new", body = Put),
         (status = 409, description = "The id belongs to a file of the served folder", body = Document), (status = 422, description = "It has errors", body = Document)))]
 pub(crate) async fn put(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     Params(how): Params<How>,
@@ -69,7 +70,7 @@ pub(crate) async fn put(
 
 /// Stores a workflow. One with errors is stored only as a draft.
 pub(crate) async fn save(
-    server: &Arc<Server>,
+    server: &Server,
     key: DefinitionKey,
     content: Content,
     is_draft: bool,
@@ -85,8 +86,8 @@ pub(crate) async fn save(
 }
 
 fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: bool) -> Answer<NewDefinition> {
-    let reading = Reading { config: &server.app.config, format: None, lenient: false };
-    let compiled = stored::compile_for(&server.app.store, &reading, (&key.holder, content), Offered::default())?;
+    let loader = Loader { config: &server.app.config, format: None, lenient: false };
+    let compiled = stored::compile_for(&server.app.store, &loader, &key.holder, content)?;
     let plan = compiled.source.compiled.plan.as_ref();
     if let Some(own) = plan.and_then(|plan| plan.id.as_ref()).filter(|own| **own != key.id) {
         let message = format!("the definition has the id {own:?}; expected the id of the URL");
@@ -105,7 +106,7 @@ fn checked(server: &Server, key: DefinitionKey, content: &Content, is_draft: boo
     responses((status = 204, description = "Deleted"), (status = 404, body = Document),
         (status = 409, description = "The id belongs to a file of the served folder, or the workflow is in use", body = Document)))]
 pub(crate) async fn remove(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     Params(whose): Params<Whose>,
@@ -142,14 +143,14 @@ pub(crate) struct Written {
 #[utoipa::path(get, path = "/api/v1/workflows/{id}/source", tag = "workflows", operation_id = "get_workflow_source", security(("key" = ["read"])), params(("id" = String, Path), Which),
     responses((status = 200, body = Written), (status = 404, body = Document)))]
 pub(crate) async fn written(
-    State(server): State<Arc<Server>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     At(id): At<String>,
     Params(which): Params<Which>,
 ) -> Answer<Json<Written>> {
     caller.may(Scope::Read)?;
     let holder = caller.acts_for(which.user)?;
-    let found = crate::blocking::blocking(move || server.catalog.written(&holder, &id, which.version)).await??;
+    let found = crate::blocking::blocking(move || catalog.written(&holder, &id, which.version)).await??;
     let Content { entry, files, .. } = found.ok_or_else(|| Problem::not_there("workflow", "of this id and version"))?;
     Ok(Json(Written { entry, files }))
 }
@@ -182,14 +183,14 @@ impl Versions {
 #[utoipa::path(get, path = "/api/v1/workflows/{id}/versions", tag = "workflows", operation_id = "list_workflow_versions", security(("key" = ["read"])), params(("id" = String, Path), Whose),
     responses((status = 200, body = Versions), (status = 404, body = Document)))]
 pub(crate) async fn versions(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At(id): At<String>,
     Params(whose): Params<Whose>,
 ) -> Answer<Json<Versions>> {
     caller.may(Scope::Read)?;
     let key = DefinitionKey { holder: caller.acts_for(whose.user)?, kind: Kind::Workflow, id: id.clone() };
-    let rows = crate::blocking::blocking(move || server.app.store.versions(&key)).await??;
+    let rows = crate::blocking::blocking(move || store.versions(&key)).await??;
     if rows.is_empty() {
         return Err(Problem::not_there("workflow", &id));
     }

@@ -2,7 +2,6 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -57,7 +56,7 @@ pub(crate) struct Done {
 #[utoipa::path(put, path = "/api/v1/workflows", tag = "workflows", operation_id = "sync_workflows", security(("key" = ["write"])), params(How), request_body = Folder,
     responses((status = 200, body = Done), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn put_all(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Params(how): Params<How>,
     Body(folder, _): Body<Folder>,

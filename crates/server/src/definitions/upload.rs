@@ -1,7 +1,6 @@
 //! Parses uploaded definitions: JSON, Markdown, several files, or a form with files.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::extract::{FromRequest as _, Multipart, Request};
 use axum::http::{Method, Uri, header};
@@ -45,7 +44,7 @@ impl Kind {
 }
 
 /// Reads the definition in a body. `id` names its file if the body does not.
-pub(crate) async fn read(request: Request, server: &Arc<Server>, id: &str) -> Answer<Content> {
+pub(crate) async fn read(request: Request, server: &Server, id: &str) -> Answer<Content> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| Kind::of(value.to_str().ok()?));
     let content = match kind {
         Some(Kind::Form) => form(request, server).await?,
@@ -70,7 +69,7 @@ fn json(text: String, id: &str) -> Answer<Content> {
 }
 
 /// Parses a form: each part with a file name is a file; the field `entry` names the entry file if there are several.
-async fn form(request: Request, server: &Arc<Server>) -> Answer<Content> {
+async fn form(request: Request, server: &Server) -> Answer<Content> {
     let invalid = |error: String| Problem::new(Code::RequestInvalid, format!("invalid form: {error}"));
     let mut form = Multipart::from_request(request, server).await.map_err(|error| invalid(error.to_string()))?;
     let (mut files, mut entry) = (BTreeMap::new(), None);

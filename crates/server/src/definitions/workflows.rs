@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::definitions::catalog::Definition;
+use flowloom_app::definitions::catalog::{Catalog, Definition};
 use flowloom_app::keys::Scope;
 use flowloom_core::plan::{InputKind, Inputs};
 use serde::Serialize;
@@ -15,7 +15,6 @@ use crate::caller::Caller;
 use crate::definitions::change::Whose;
 use crate::params::{At, Params};
 use crate::problem::{Answer, Document, Problem};
-use crate::state::Server;
 
 /// A runnable definition.
 #[derive(Serialize, ToSchema)]
@@ -65,13 +64,13 @@ pub(crate) struct Workflows {
 /// Lists the definitions that can be run.
 #[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows", security(("key" = ["read"])), params(Whose), responses((status = 200, body = Workflows)))]
 pub(crate) async fn list(
-    State(server): State<Arc<Server>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     Params(whose): Params<Whose>,
 ) -> Answer<Json<Workflows>> {
     caller.may(Scope::Read)?;
     let holder = caller.acts_for(whose.user)?;
-    let items = blocking(move || server.catalog.list(&holder)).await??;
+    let items = blocking(move || catalog.list(&holder)).await??;
     Ok(Json(Workflows { items: items.iter().map(|definition| shown(definition)).collect() }))
 }
 
@@ -79,7 +78,7 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", operation_id = "get_workflow", security(("key" = ["read"])), params(("id" = String, Path), Whose),
     responses((status = 200, body = Workflow), (status = 404, body = Document)))]
 pub(crate) async fn get(
-    State(server): State<Arc<Server>>,
+    State(catalog): State<Arc<Catalog>>,
     caller: Caller,
     At(id): At<String>,
     Params(whose): Params<Whose>,
@@ -87,7 +86,7 @@ pub(crate) async fn get(
     caller.may(Scope::Read)?;
     let holder = caller.acts_for(whose.user)?;
     let wanted = id.clone();
-    let found = blocking(move || server.catalog.find(&holder, &wanted)).await??;
+    let found = blocking(move || catalog.find(&holder, &wanted)).await??;
     found.map(|definition| Json(shown(&definition))).ok_or_else(|| Problem::not_there("workflow", &id))
 }
 

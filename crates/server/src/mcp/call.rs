@@ -4,7 +4,6 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
@@ -32,8 +31,7 @@ use super::progress::Progress;
 use super::result::Stand;
 use crate::caller::Caller;
 use crate::problem::{Answer, Problem};
-use crate::runs::answer::{over, owned};
-use crate::runs::signals::ask_of;
+use crate::runs::answer::owned;
 use crate::runs::start::Call;
 use crate::state::Server;
 use crate::threads::{Saying, talk};
@@ -43,7 +41,7 @@ const BEAT: Duration = Duration::from_secs(60);
 
 /// A tool call in progress.
 pub(crate) struct Calling<'a> {
-    pub(crate) server: &'a Arc<Server>,
+    pub(crate) server: &'a Server,
     pub(crate) caller: Caller,
     pub(crate) headers: HeaderMap,
     pub(crate) offer: Offer,
@@ -127,7 +125,7 @@ impl Calling<'_> {
         for (path, value) in answers {
             let by = self.caller.holder().to_owned();
             let opened = self.server.app.open_id(id).await?;
-            begun = Some(ask_of(self.server, opened, Wish::Answer { path, value, by }).await?);
+            begun = Some(self.server.runs.post(opened, Wish::Answer { path, value, by }).await?);
         }
         Ok(begun)
     }
@@ -155,7 +153,7 @@ impl Calling<'_> {
         let wanted = Progress::is_wanted(&self.context);
         let heard = heard.or_else(|| wanted.then(|| self.server.live.subscribe(id)).flatten());
         let mut progress = Progress::new(&self.context, heard);
-        let mut over = pin!(over(self.server, id, ending));
+        let mut over = pin!(self.server.runs.over(id, ending));
         let mut kept = pin!(self.keep_session());
         let ended = loop {
             let told = tokio::select! {
@@ -198,8 +196,8 @@ impl Calling<'_> {
             && let Ok(opened) = self.server.app.open_id(id).await
         {
             let by = self.caller.holder().to_owned();
-            if let Err(problem) = ask_of(self.server, opened, Wish::Cancel { by }).await {
-                tracing::warn!("cannot cancel the run {id} of a cancelled call: {}", problem.detail());
+            if let Err(error) = self.server.runs.post(opened, Wish::Cancel { by }).await {
+                tracing::warn!("cannot cancel the run {id} of a cancelled call: {}", error.message);
             }
         }
         Problem::new(Code::Cancelled, "the call was cancelled")

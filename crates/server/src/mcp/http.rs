@@ -14,9 +14,8 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use super::{Handler, SESSION};
-use crate::body::text;
+use crate::body::{BODY, text};
 use crate::caller::Caller;
-use crate::guard::BODY;
 use crate::problem::{Answer, Problem};
 use crate::state::Server;
 
@@ -35,14 +34,14 @@ struct Endpoint {
 }
 
 /// The route of the endpoint.
-pub(crate) fn route(server: &Arc<Server>) -> MethodRouter<Arc<Server>> {
+pub(crate) fn route(server: &Server) -> MethodRouter<Server> {
     let (server, sessions) = (server.clone(), Arc::<LocalSessionManager>::default());
     // The guard has checked host and origin already.
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts().with_json_response(true);
     let handler = move || Ok(Handler { server: server.clone(), alone: None });
     let service = StreamableHttpService::new(handler, sessions.clone(), config.with_max_request_body_bytes(BODY));
     let endpoint = Arc::new(Endpoint { service, sessions, owners: Mutex::default() });
-    any(async move |State(server): State<Arc<Server>>, caller: Caller, request: Request| {
+    any(async move |State(server): State<Server>, caller: Caller, request: Request| {
         endpoint.answer(&server, caller, request).await.unwrap_or_else(|problem| problem.into_response())
     })
 }

@@ -8,15 +8,13 @@ mod progress;
 mod result;
 pub(crate) mod stdio;
 mod tools;
-use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use flowloom_app::definitions::stored::is_id;
 use flowloom_app::keys::Scope;
 use flowloom_app::tools::catalog::offers;
-use flowloom_app::tools::offer::Offer;
-use flowloom_app::tools::offer::distinct;
+use flowloom_app::tools::offer::{Offer, distinct};
 use flowloom_core::code::Code;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorCode, ErrorData, Implementation, ListToolsResult,
@@ -42,7 +40,7 @@ const SESSION: &str = "mcp-session-id";
 
 /// Handles the requests of one client.
 pub(crate) struct Handler {
-    server: Arc<Server>,
+    server: Server,
     /// The only client of this process; `None` over HTTP, where every request is authenticated.
     alone: Option<Alone>,
 }

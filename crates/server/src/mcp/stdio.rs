@@ -13,12 +13,12 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Alone, Handler};
 use crate::caller::Caller;
-use crate::state::{GRACE, Server};
+use crate::state::{GRACE, Server, Shared};
 
 /// Serves until the client disconnects or the program is stopped. Runs of unanswered calls are cancelled.
 pub async fn serve(app: App, folder: PathBuf, user: &str) -> Result<(), StepError> {
     let telemetry = app.config.telemetry.otlp.as_deref().map(Telemetry::start).transpose()?;
-    let server = Arc::new(Server::private(Arc::new(app), folder, Live::new(usize::MAX, telemetry)));
+    let server = Server::new(Shared::private(Arc::new(app), folder, Live::new(usize::MAX, telemetry)));
     let alone = Alone { caller: Caller::own(user), thread: uuid::Uuid::new_v4().to_string() };
     let handler = Handler { server: server.clone(), alone: Some(alone) };
     let served = converse(handler).await;

@@ -2,7 +2,6 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -14,10 +13,11 @@ use flowloom_core::value::Map;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::chunks;
 use super::messages::{Conversation, Message};
+use super::names::{created, named};
 use super::reply::{Reply, ToolCall};
 use super::run::{Asking, Wanted};
-use super::{chunks, created, named};
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::problem::{Answer, Problem};
@@ -146,7 +146,7 @@ impl Called {
     responses((status = 200, description = "The response", content((Completion = "application/json"), (String = "text/event-stream"))),
         (status = 404, description = "The workflow does not exist"), (status = 409, description = "Another turn of the conversation is running, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn complete(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(new, text): Body<NewChat>,

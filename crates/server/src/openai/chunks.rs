@@ -10,8 +10,8 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
 use super::chat::{Called, Tokens, id_of};
-use super::created;
 use super::failure::Failure;
+use super::names::created;
 use super::reply::Reply;
 use super::speaker::{Piece, Speaker};
 

@@ -2,11 +2,12 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use flowloom_app::definitions::catalog::Definition;
+use flowloom_app::definitions::catalog::{Catalog, Definition};
 use flowloom_app::keys::Scope;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,7 +15,6 @@ use utoipa::ToSchema;
 use crate::caller::Caller;
 use crate::params::At;
 use crate::problem::{Answer, Problem};
-use crate::state::Server;
 
 /// A workflow as a model.
 #[derive(Serialize, ToSchema)]
@@ -41,10 +41,10 @@ pub(crate) struct Models {
 
 /// Lists the workflows that the caller can run, as models.
 #[utoipa::path(get, path = "/v1/models", tag = "OpenAI", operation_id = "openai_list_models", security(("key" = ["read"])), responses((status = 200, body = Models)))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Models>> {
+pub(crate) async fn list(State(catalog): State<Arc<Catalog>>, caller: Caller) -> Answer<Json<Models>> {
     caller.may(Scope::Read)?;
     let holder = caller.holder().to_owned();
-    let found = crate::blocking::blocking(move || server.catalog.list(&holder)).await??;
+    let found = crate::blocking::blocking(move || catalog.list(&holder)).await??;
     let data = found.iter().filter(|definition| !definition.is_refused).map(|definition| shown(definition)).collect();
     Ok(Json(Models { object: "list", data }))
 }
@@ -52,10 +52,14 @@ pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> A
 /// Returns a workflow as a model.
 #[utoipa::path(get, path = "/v1/models/{id}", tag = "OpenAI", operation_id = "openai_get_model", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, body = Model), (status = 404)))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Model>> {
+pub(crate) async fn get(
+    State(catalog): State<Arc<Catalog>>,
+    caller: Caller,
+    At(id): At<String>,
+) -> Answer<Json<Model>> {
     caller.may(Scope::Read)?;
     let (holder, wanted) = (caller.holder().to_owned(), id.clone());
-    let found = crate::blocking::blocking(move || server.catalog.find(&holder, &wanted)).await??;
+    let found = crate::blocking::blocking(move || catalog.find(&holder, &wanted)).await??;
     let found = found.filter(|definition| !definition.is_refused);
     found.map(|definition| Json(shown(&definition))).ok_or_else(|| Problem::not_there("model", &id))
 }

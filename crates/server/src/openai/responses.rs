@@ -2,7 +2,6 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -18,10 +17,11 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::messages::{Call, Content, Conversation, Function, Message};
+use super::names::{created, named};
 use super::reply::{Reply, reply};
+use super::response_events;
 use super::run::{Asking, Wanted};
 use super::speaker::recorded;
-use super::{created, named, response_events};
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::params::At;
@@ -147,7 +147,7 @@ fn run_of(id: &str) -> Answer<RunId> {
     responses((status = 200, description = "The response", content((Object = "application/json"), (String = "text/event-stream"))),
         (status = 404, description = "The workflow or the previous response does not exist"), (status = 409, description = "Another turn of the conversation is running, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn create(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(new, text): Body<NewResponse>,
@@ -168,7 +168,7 @@ pub(crate) async fn create(
 /// Returns a stored response.
 #[utoipa::path(get, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "openai_get_response", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The response", body = Object), (status = 404, description = "The response does not exist, or belongs to another user")))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
+pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let absent = |problem: Problem| match problem.code() {
         Code::NotThere => Problem::not_there("response", &id),

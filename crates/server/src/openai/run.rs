@@ -1,7 +1,5 @@
 //! Starts a run for a client's messages, or resumes the run that waits for them.
 
-use std::sync::Arc;
-
 use axum::http::HeaderMap;
 use flowloom_app::definitions::catalog::Definition;
 use flowloom_app::engines::Opened;
@@ -43,7 +41,7 @@ pub(crate) struct Wanted {
 
 /// The context of a request.
 pub(crate) struct Asking<'a> {
-    pub(crate) server: &'a Arc<Server>,
+    pub(crate) server: &'a Server,
     pub(crate) caller: &'a Caller,
     pub(crate) headers: &'a HeaderMap,
 }

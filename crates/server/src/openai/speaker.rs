@@ -11,12 +11,12 @@ use futures_util::stream::{self, Stream};
 
 use super::reply::{Reply, reply};
 use crate::problem::Answer;
-use crate::runs::answer::{WAIT, waited};
+use crate::runs::answer::WAIT;
 use crate::state::Server;
 
 /// Streams the answer of a run to a client.
 pub(crate) struct Speaker {
-    server: Arc<Server>,
+    server: Server,
     run: RunId,
     ending: Option<Ending>,
     heard: Option<Subscription>,
@@ -38,7 +38,7 @@ pub(crate) enum Piece {
 }
 
 impl Speaker {
-    pub(crate) fn new(server: Arc<Server>, begun: Begun, words: Option<Spoken>) -> Speaker {
+    pub(crate) fn new(server: Server, begun: Begun, words: Option<Spoken>) -> Speaker {
         let Begun { id, ending, heard } = begun;
         Speaker { server, run: id, ending, heard, words, sent: String::new(), taken: 0, is_over: false, by: None }
     }
@@ -113,7 +113,7 @@ impl Speaker {
     }
 
     async fn ended(&mut self, time: Duration) -> Answer<Arc<Ended>> {
-        if let Some(ended) = waited(&self.server, self.run, self.ending.clone(), time).await {
+        if let Some(ended) = self.server.runs.waited(self.run, self.ending.clone(), time).await {
             return Ok(ended);
         }
         Ok(Arc::new(recorded(&self.server, self.run).await?))

@@ -1,14 +1,12 @@
 //! Responses about a run: its summary after waiting, or its events.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use flowloom_app::engines::Opened;
 use flowloom_app::runs::summary;
-use flowloom_app::runs::supervisor::{Begun, Ended, Ending};
-use flowloom_core::code::Code;
+use flowloom_app::runs::supervisor::Begun;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
@@ -38,12 +36,7 @@ pub(crate) struct Waiting {
 }
 
 /// Responds with the state of the run after waiting, or with its events if the request accepts them.
-pub(crate) async fn answer(
-    server: &Arc<Server>,
-    begun: Begun,
-    waiting: Waiting,
-    headers: &HeaderMap,
-) -> Answer<Response> {
+pub(crate) async fn answer(server: &Server, begun: Begun, waiting: Waiting, headers: &HeaderMap) -> Answer<Response> {
     let Begun { id, ending, heard } = begun;
     if wants_events(headers) {
         return Ok(match heard {
@@ -57,7 +50,7 @@ pub(crate) async fn answer(
     let mut ended = None;
     if let Some(seconds) = waiting.wait.filter(|seconds| *seconds > 0.0) {
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(WAIT).min(WAIT);
-        ended = waited(server, id, ending.clone(), time).await;
+        ended = server.runs.waited(id, ending.clone(), time).await;
     }
     let (status, shown) = match ended {
         Some(ended) => {
@@ -66,45 +59,13 @@ pub(crate) async fn answer(
             (outcome.state.status, shown(id, &ended.plan, &outcome.state, &outcome.env))
         }
         None => {
-            stored(server, id, ending).await?;
+            server.runs.stored(id, ending).await?;
             summary(server, &server.app.open_id(id).await?).await?
         }
     };
     let status = StatusCode::from_u16(status.row().http_status).unwrap_or(StatusCode::OK);
     let location = [(header::LOCATION, format!("/api/v1/runs/{id}"))];
     Ok((status, location, shown).into_response())
-}
-
-/// Waits until the start of a new run is stored, so that only stored runs are acknowledged. Fails if storing failed.
-pub(crate) async fn stored(server: &Server, id: RunId, ending: Option<Ending>) -> Answer<()> {
-    server.live.begun(id).await;
-    let Some(ending) = ending else { return Ok(()) };
-    if server.app.store.run(id)?.is_none()
-        && let Some(ended) = ending.wait().await
-    {
-        ended.outcome.broken.clone().map_or(Ok(()), Err)?;
-    }
-    Ok(())
-}
-
-/// Waits until no worker drives a run. Returns its outcome if this process drove it.
-pub(crate) async fn over(server: &Server, id: RunId, ending: Option<Ending>) -> Option<Arc<Ended>> {
-    if let Some(ending) = ending {
-        let ended = ending.wait().await;
-        let is_lost =
-            |ended: &Arc<Ended>| ended.outcome.broken.as_ref().is_some_and(|error| error.code == Code::OwnershipLost);
-        // A run that another worker reclaimed continues there.
-        if !ended.as_ref().is_some_and(is_lost) {
-            return ended;
-        }
-    }
-    server.wait(id).await;
-    None
-}
-
-/// Waits at most `time` until no worker drives a run; the run continues afterwards.
-pub(crate) async fn waited(server: &Server, id: RunId, ending: Option<Ending>, time: Duration) -> Option<Arc<Ended>> {
-    tokio::time::timeout(time, over(server, id, ending)).await.ok().flatten()
 }
 
 /// Whether the request accepts an event stream.

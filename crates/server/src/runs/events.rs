@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::response::IntoResponse as _;
 use axum::response::sse::{Event as Sse, KeepAlive, Sse as Stream};
+use flowloom_app::runs::wait::goes_on;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
@@ -14,7 +15,7 @@ use flowloom_runtime::publish::{Heard, Signal, Subscription};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
-use crate::state::{Server, goes_on};
+use crate::state::Server;
 
 /// Interval of heartbeats while nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -46,7 +47,7 @@ pub(crate) trait Teller: Send {
 
 /// The position of a client in the events of a run.
 struct Follower {
-    server: Arc<Server>,
+    server: Server,
     run: RunId,
     teller: Box<dyn Teller>,
     /// Sequence number of the last event sent.
@@ -69,7 +70,7 @@ enum End {
 
 /// Streams every event of a run after `seq` until no worker drives it, with heartbeats; `with_text` adds streamed text
 /// of models.
-pub(crate) fn response(server: Arc<Server>, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
+pub(crate) fn response(server: Server, run: RunId, seq: u64, with_text: bool) -> axum::response::Response {
     // Subscribe before reading, so that no event falls between the two.
     let heard = server.live.subscribe(run);
     heard_from(server, run, (seq, Box::new(Journal { with_text })), heard)
@@ -77,7 +78,7 @@ pub(crate) fn response(server: Arc<Server>, run: RunId, seq: u64, with_text: boo
 
 /// Streams a run's events after `seq`, as encoded by the given encoder, from an existing subscription to the run.
 pub(crate) fn heard_from(
-    server: Arc<Server>,
+    server: Server,
     run: RunId,
     (seq, teller): (u64, Box<dyn Teller>),
     heard: Option<Subscription>,
@@ -87,7 +88,7 @@ pub(crate) fn heard_from(
 
 /// The events as a stream that can be extended.
 pub(crate) fn told(
-    server: Arc<Server>,
+    server: Server,
     run: RunId,
     (seq, teller): (u64, Box<dyn Teller>),
     heard: Option<Subscription>,

@@ -2,7 +2,6 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -82,7 +81,7 @@ pub(crate) struct RunItem {
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs", params(Filter),
     security(("key" = ["read"])), responses((status = 200, description = "A page of runs", body = Runs)))]
 pub(crate) async fn list(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Params(filter): Params<Filter>,
 ) -> Answer<Json<Runs>> {
@@ -126,7 +125,7 @@ pub(crate) async fn list(
 /// Returns a run: the object that `flowloom run --json` prints, and its steps.
 #[utoipa::path(get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "get_run", params(("id" = String, Path)),
     security(("key" = ["read"])), responses((status = 200, description = "The run", body = Shown), (status = 404, description = "The run does not exist, or belongs to another user")))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Response> {
+pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Response> {
     caller.may(Scope::Read)?;
     let opened = open(&server, &caller, &id).await?;
     Ok(summary(&server, &opened).await?.1)
@@ -143,11 +142,7 @@ pub(crate) struct Replayed {
 /// Replays a run from its journal without performing effects, and checks for divergence.
 #[utoipa::path(post, path = "/api/v1/runs/{id}/replay", tag = "runs", operation_id = "replay_run", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The events are identical", body = Replayed), (status = 404, description = "The run does not exist, or belongs to another user"), (status = 409, description = "The replay diverged")))]
-pub(crate) async fn replay(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    At(id): At<String>,
-) -> Answer<Json<Replayed>> {
+pub(crate) async fn replay(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Replayed>> {
     caller.may(Scope::Read)?;
     let opened = open(&server, &caller, &id).await?;
     let outcome = server.app.engine_of(&opened)?.replay(opened.records.clone(), opened.plan.clone()).await?;
@@ -173,7 +168,7 @@ pub(crate) struct From {
     security(("key" = ["read"])),
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 404, description = "The run does not exist, or belongs to another user")))]
 pub(crate) async fn follow(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     Params(from): Params<From>,

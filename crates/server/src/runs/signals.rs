@@ -2,7 +2,6 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -10,11 +9,9 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use flowloom_app::engines::Opened;
 use flowloom_app::keys::Scope;
-use flowloom_app::runs::supervisor::{Begun, Ending};
+use flowloom_app::runs::supervisor::Begun;
 use flowloom_core::code::Code;
-use flowloom_core::error::StepError;
 use flowloom_core::event::Resolution;
-use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::state::{Phase, RunState};
 use flowloom_core::value::Value;
@@ -33,17 +30,17 @@ use crate::state::Server;
 /// A request that signals a run. Query parameters are separate arguments, because the OpenAPI document is derived from
 /// the handlers.
 pub(crate) struct Call {
-    server: Arc<Server>,
+    server: Server,
     caller: Caller,
     /// Id of the run, from the path.
     id: String,
     headers: HeaderMap,
 }
 
-impl FromRequestParts<Arc<Server>> for Call {
+impl FromRequestParts<Server> for Call {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Answer<Call> {
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Answer<Call> {
         let caller = Caller::from_request_parts(parts, server).await?;
         let At(id) = At::from_request_parts(parts, server).await?;
         Ok(Call { server: server.clone(), caller, id, headers: parts.headers.clone() })
@@ -89,7 +86,7 @@ pub(crate) async fn cancel(call: Call, Params(waiting): Params<Waiting>) -> Answ
         (status = 409, description = "The run has already ended, or its outcome is uncertain")))]
 pub(crate) async fn resume(call: Call, Params(waiting): Params<Waiting>) -> Answer<Response> {
     let opened = call.open().await?;
-    let begun = go_on(&call.server, opened).await?;
+    let begun = call.server.runs.go_on(opened).await?;
     call.answer(begun, waiting).await
 }
 
@@ -204,58 +201,6 @@ async fn tell(call: Call, waiting: Waiting, wish: impl FnOnce(&RunState) -> Answ
     if state.status.is_final() {
         return Err(Problem::new(Code::NothingToDo, format!("the run has already ended: {}", state.status.name())));
     }
-    let begun = ask_of(&call.server, opened, wish(&state)?).await?;
+    let begun = call.server.runs.post(opened, wish(&state)?).await?;
     call.answer(begun, waiting).await
-}
-
-/// Sends a signal to an opened run.
-pub(crate) async fn ask_of(server: &Arc<Server>, opened: Opened, wish: Wish) -> Answer<Begun> {
-    let run = opened.id;
-    let begun = server.live.again(run);
-    let left = match server.live.control(run) {
-        Some(control) => control.wish(wish).err(),
-        None => Some(wish),
-    };
-    let Some(wish) = left else { return Ok(begun) };
-    // The run may be about to end in this process.
-    server.live.wait(run).await;
-    match server.app.engine_of(&opened)?.post(run, wish.clone()).await {
-        Ok(()) => go_on(server, opened).await,
-        // Another worker drives the run and will poll the signal.
-        Err(error) if error.code == Code::RunOwned => {
-            server.app.store.leave_wish(run, wish).await?;
-            Ok(begun)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Drives a run from the end of its journal, unless a worker drives it already.
-pub(crate) async fn go_on(server: &Arc<Server>, opened: Opened) -> Answer<Begun> {
-    let id = opened.id;
-    match drive(server, opened).await {
-        // Another worker drives it.
-        Err(error) if error.code == Code::RunOwned => Ok(Begun { id, ending: None, heard: None }),
-        ending => Ok(Begun { id, ending: ending?, heard: None }),
-    }
-}
-
-/// Reads a run and drives it. Fails with `RunOwned` if another worker drives it.
-pub(crate) async fn resume_run(server: &Arc<Server>, id: RunId) -> Result<(), StepError> {
-    drive(server, server.app.open_id(id).await?).await.map(|_| ())
-}
-
-async fn drive(server: &Arc<Server>, opened: Opened) -> Result<Option<Ending>, StepError> {
-    let ending = server.live.ending(opened.id);
-    if ending.is_some() || opened.state().status.is_final() {
-        return Ok(ending);
-    }
-    let plan = opened.plan.clone();
-    let engine = server.app.engine_of(&opened)?;
-    let compiled = plan.clone();
-    match engine.resume(opened.id, async |_| Ok::<_, StepError>(compiled)).await {
-        // The run has ended since its journal was read.
-        Err(error) if error.code == Code::NothingToDo => Ok(None),
-        run => Ok(Some(server.live.drive(run?, plan).await)),
-    }
 }

@@ -2,6 +2,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -55,7 +56,7 @@ pub(crate) struct RunRequest {
         (status = 404, description = "The workflow does not exist"),
         (status = 409, description = "The outcome of the run is uncertain, or the Idempotency-Key was used for another request")))]
 pub(crate) async fn start(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Params(waiting): Params<Waiting>,
     headers: HeaderMap,
@@ -73,14 +74,14 @@ pub(crate) async fn start(
 
 /// A call of a route, a schedule or a tool that starts a run.
 pub(crate) struct Call<'a> {
-    pub(crate) server: &'a Arc<Server>,
+    pub(crate) server: &'a Server,
     pub(crate) start: StartCall,
 }
 
 impl<'a> Call<'a> {
     /// The call of a caller who may start a run now, for themselves or for `user`.
     pub(crate) fn admitted(
-        server: &'a Arc<Server>,
+        server: &'a Server,
         caller: &Caller,
         user: Option<String>,
         headers: &HeaderMap,
@@ -92,7 +93,7 @@ impl<'a> Call<'a> {
     }
 
     /// What this process does on behalf of `user`.
-    pub(crate) fn of(server: &'a Arc<Server>, user: &str) -> Call<'a> {
+    pub(crate) fn of(server: &'a Server, user: &str) -> Call<'a> {
         Call { server, start: StartCall::of(user) }
     }
 

@@ -5,6 +5,7 @@
 
 mod child;
 mod tool;
+
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flowloom_app::authoring::{BuiltIn, How, Job, value_of};
-use flowloom_app::definitions::source::{self, Reading};
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::engines::App;
 use flowloom_app::runs::summary;
 use flowloom_app::runs::watch::Watcher;
@@ -58,11 +58,11 @@ pub(super) async fn authored(global: &Global, app: &mut App) -> Result<Row, Fail
 
 /// Runs the new pipeline. Returns its status and the number of steps.
 async fn run(global: &Global, app: &App, folder: &Folder) -> Result<(&'static str, usize), Failure> {
-    let source = source::load(folder.path(), &Reading { config: &app.config, format: None, lenient: false });
+    let source = Loader { config: &app.config, format: None, lenient: false }.compile(folder.path());
     eprint!("{}", diagnostics::render(&source));
     let refused = || Failure::usage(format!("{} cannot be run", folder.path().display()));
     let plan = Arc::new(source.compiled.plan.clone().ok_or_else(refused)?);
-    let bundle = app.bundle(&source.name, &source.files, plan.format)?;
+    let bundle = app.bundle(source.name(), source.files(), plan.format)?;
     let watcher = Box::new(Screen::new(&OutputArgs::default(), global.json));
     let limits = app.config.limits.clone();
     let outcome = perform(app, (&bundle, &plan), Map::new().into(), (SHARED, limits), watcher).await?;

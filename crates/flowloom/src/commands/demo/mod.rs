@@ -1,6 +1,7 @@
 //! `flowloom demo`: runs bundled definitions on a real, small model, with web pages served by the demo itself.
 
 mod authored;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,12 +10,13 @@ use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::{get, post};
 use flowloom_app::definitions::bundle::Bundle;
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::engines::App;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::value::Value;
-use flowloom_formats::{Sources, compile, present};
+use flowloom_formats::present;
 use tokio::net::TcpListener;
 
 use crate::cli::{DemoArgs, Global, OutputArgs, SMALL_MODEL};
@@ -157,14 +159,8 @@ async fn show(global: &Global, app: &App, example: &Example, base: &str) -> Resu
     let all = example.beside.iter().copied().chain([(example.file, example.text)]);
     let files: BTreeMap<String, Vec<u8>> =
         all.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect();
-    let sources = Sources {
-        files: files.clone(),
-        tools: app.config.tools.host(),
-        source_bytes: u64::MAX,
-        is_lenient: example.is_lenient,
-        ..Sources::default()
-    };
-    let compiled = compile(example.file, &sources, None);
+    let loader = Loader { config: &app.config, format: None, lenient: example.is_lenient };
+    let compiled = loader.compile_files(example.file, files.clone()).compiled;
     let Some(plan) = compiled.plan.map(Arc::new) else {
         let why = compiled.diagnostics.first().map(|problem| problem.message.clone()).unwrap_or_default();
         return Err(Failure::usage(format!("{} does not compile: {why}", example.file)));

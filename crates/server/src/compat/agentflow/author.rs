@@ -2,7 +2,6 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -24,10 +23,10 @@ use flowloom_core::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{last_of, sse};
+use super::wire::{last_of, sse};
 use crate::body::Body;
 use crate::caller::Caller;
-use crate::compat::{Ended, run};
+use crate::compat::runs::{Ended, run};
 use crate::guard;
 use crate::params::Params;
 use crate::problem::{Answer, Document, Problem};
@@ -56,7 +55,7 @@ pub(crate) struct Message {
     responses((status = 200, description = "`{ready, refined_intent, question}`"), (status = 400, body = Document), (status = 404, body = Document),
         (status = 409, body = Document), (status = 422, description = "The model returned no usable answer", body = Document)))]
 pub(crate) async fn clarify(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(said, text): Body<Message>,
@@ -100,7 +99,7 @@ impl Wish {
     responses((status = 200, description = "`{pipeline_json, status, log, missing_blocks, usage, run_id}`"), (status = 202, description = "The run takes longer than a request may wait"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn create_agent(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(wish, text): Body<Wish>,
@@ -119,7 +118,7 @@ pub(crate) async fn create_agent(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn create_agent_stream(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(wish, text): Body<Wish>,
@@ -133,7 +132,7 @@ pub(crate) async fn create_agent_stream(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn follow_create_agent(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Params(wish): Params<Wish>,
@@ -143,12 +142,7 @@ pub(crate) async fn follow_create_agent(
     stream(&server, &caller, &headers, (wish, &text)).await
 }
 
-async fn stream(
-    server: &Arc<Server>,
-    caller: &Caller,
-    headers: &HeaderMap,
-    (wish, text): (Wish, &str),
-) -> Answer<Response> {
+async fn stream(server: &Server, caller: &Caller, headers: &HeaderMap, (wish, text): (Wish, &str)) -> Answer<Response> {
     caller.may(Scope::Write)?;
     wish.check()?;
     if let Some((run, after)) = last_of(headers) {
@@ -169,7 +163,7 @@ pub(crate) async fn begin(call: &Call<'_>, wish: &Wish, request: &str) -> Answer
 }
 
 /// Streams the events of an authoring run after the last one that the client has.
-async fn go_on(server: &Arc<Server>, run: RunId, after: u64) -> Answer<Response> {
+async fn go_on(server: &Server, run: RunId, after: u64) -> Answer<Response> {
     let opened = server.app.open_id(run).await?;
     if opened.state().status.is_final() {
         let mut telling = Telling::default();

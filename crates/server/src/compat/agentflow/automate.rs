@@ -2,6 +2,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -19,10 +20,11 @@ use flowloom_core::value::{Map, Value};
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 
 use super::author::{self, Stages, Wish, authored, thought};
-use super::{doer, last_of, sse};
+use super::doer;
+use super::wire::{last_of, sse};
 use crate::body::Body;
 use crate::caller::Caller;
-use crate::compat::{Ended, definition, ended, run};
+use crate::compat::runs::{Ended, definition, ended, run};
 use crate::guard;
 use crate::params::Params;
 use crate::problem::{Answer, Document};
@@ -38,7 +40,7 @@ use crate::state::Server;
         (status = 202, description = "The run takes longer than a request may wait"), (status = 400, body = Document), (status = 404, body = Document),
         (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn automate(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(wish, text): Body<Wish>,
@@ -65,7 +67,7 @@ pub(crate) async fn automate(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn automate_stream(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(wish, text): Body<Wish>,
@@ -79,7 +81,7 @@ pub(crate) async fn automate_stream(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 400, body = Document), (status = 404, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn follow_automate(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Params(wish): Params<Wish>,
@@ -89,12 +91,7 @@ pub(crate) async fn follow_automate(
     stream(&server, &caller, &headers, (wish, &text)).await
 }
 
-async fn stream(
-    server: &Arc<Server>,
-    caller: &Caller,
-    headers: &HeaderMap,
-    (wish, text): (Wish, &str),
-) -> Answer<Response> {
+async fn stream(server: &Server, caller: &Caller, headers: &HeaderMap, (wish, text): (Wish, &str)) -> Answer<Response> {
     caller.may(Scope::Write)?;
     wish.check()?;
     let (begun, after) = match last_of(headers) {
@@ -119,7 +116,7 @@ async fn stream(
 }
 
 /// Streams the run of the new pipeline, if there is one.
-async fn done(server: &Arc<Server>, thinker: RunId) -> BoxStream<'static, Sse> {
+async fn done(server: &Server, thinker: RunId) -> BoxStream<'static, Sse> {
     match begun(server, thinker).await {
         Ok(Some((begun, plan))) => doer::told(server, begun, (&plan, 0), told_alone).boxed(),
         // The stages have reported the reason.
@@ -129,7 +126,7 @@ async fn done(server: &Arc<Server>, thinker: RunId) -> BoxStream<'static, Sse> {
 }
 
 /// Starts the run of the pipeline that an authoring run created, for the same user. Repeated calls return the same run.
-async fn begun(server: &Arc<Server>, thinker: RunId) -> Answer<Option<(Begun, Arc<Plan>)>> {
+async fn begun(server: &Server, thinker: RunId) -> Answer<Option<(Begun, Arc<Plan>)>> {
     let ended = ended(server, thinker).await?;
     let made = authored(&ended);
     let Some(id) = pipeline_of(&made) else { return Ok(None) };

@@ -2,11 +2,13 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use flowloom_app::blocks::Registry;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::value::Value;
@@ -26,12 +28,12 @@ use crate::state::Server;
 /// Maximum number of blocks that a search returns.
 const FOUND: usize = 10;
 
-async fn one(server: &Arc<Server>, caller: &Caller, id: &str) -> Answer<Value> {
+async fn one(server: &Server, caller: &Caller, id: &str) -> Answer<Value> {
     caller.may(Scope::Read)?;
     find(server, caller.acts_for(None)?, id).await
 }
 
-async fn find(server: &Arc<Server>, holder: String, id: &str) -> Answer<Value> {
+async fn find(server: &Server, holder: String, id: &str) -> Answer<Value> {
     let (shared, wanted) = (server.clone(), id.to_owned());
     let found = crate::blocking::blocking(move || shared.app.blocks.get(&holder, &wanted)).await??;
     found.ok_or_else(|| Problem::new(Code::NotThere, format!("Block not found: {id}")))
@@ -39,16 +41,16 @@ async fn find(server: &Arc<Server>, holder: String, id: &str) -> Answer<Value> {
 
 /// Lists all blocks.
 #[utoipa::path(get, path = "/api/blocks", operation_id = "agentflow_list_blocks", tag = "AgentFlow", security(("key" = ["read"])), responses((status = 200, description = "A list of blocks")))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Vec<Value>>> {
+pub(crate) async fn list(State(blocks): State<Arc<Registry>>, caller: Caller) -> Answer<Json<Vec<Value>>> {
     caller.may(Scope::Read)?;
     let holder = caller.acts_for(None)?;
-    Ok(Json(crate::blocking::blocking(move || server.app.blocks.list(&holder)).await??))
+    Ok(Json(crate::blocking::blocking(move || blocks.list(&holder)).await??))
 }
 
 /// Returns a block.
 #[utoipa::path(get, path = "/api/blocks/{id}", operation_id = "agentflow_get_block", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The block"), (status = 404, body = Document)))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
+pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     Ok(Json(one(&server, &caller, &id).await?))
 }
 
@@ -56,7 +58,7 @@ pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id
 #[utoipa::path(get, path = "/api/blocks/{id}/source", operation_id = "agentflow_block_source", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "`{source, type}`"), (status = 404, body = Document)))]
 pub(crate) async fn source(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
 ) -> Answer<Json<serde_json::Value>> {
@@ -73,7 +75,7 @@ pub(crate) async fn source(
 #[utoipa::path(post, path = "/api/blocks", operation_id = "agentflow_put_block", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{status, block_id}`"), (status = 400, body = Document)))]
 pub(crate) async fn put(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Body(block, _): Body<Value>,
 ) -> Answer<Json<serde_json::Value>> {
@@ -90,7 +92,7 @@ pub(crate) async fn put(
     responses((status = 200, description = "The block"), (status = 400, body = Document), (status = 404, body = Document),
         (status = 422, description = "All problems of the block", body = Document)))]
 pub(crate) async fn update(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     Body(block, _): Body<Value>,
@@ -105,11 +107,7 @@ pub(crate) async fn update(
 /// Deletes a block. Fails while a pipeline uses it.
 #[utoipa::path(delete, path = "/api/blocks/{id}", operation_id = "agentflow_delete_block", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
-pub(crate) async fn remove(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    At(id): At<String>,
-) -> Answer<StatusCode> {
+pub(crate) async fn remove(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<StatusCode> {
     delete(&server, changeable(&caller, None, Kind::Block, &id)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -125,11 +123,11 @@ pub(crate) struct Search {
 #[utoipa::path(post, path = "/api/blocks/search", operation_id = "agentflow_search_blocks", tag = "AgentFlow", security(("key" = ["read"])), request_body = Search,
     responses((status = 200, description = "A list of blocks")))]
 pub(crate) async fn search(
-    State(server): State<Arc<Server>>,
+    State(blocks): State<Arc<Registry>>,
     caller: Caller,
     Body(search, _): Body<Search>,
 ) -> Answer<Json<Vec<Value>>> {
     caller.may(Scope::Read)?;
-    let finding = server.app.blocks.search(&caller.acts_for(None)?, &search.query, FOUND).await?;
+    let finding = blocks.search(&caller.acts_for(None)?, &search.query, FOUND).await?;
     Ok(Json(finding.found.into_iter().map(|found| found.block).collect()))
 }

@@ -2,6 +2,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -21,11 +22,11 @@ use flowloom_runtime::effects::Clock as _;
 use futures_util::stream::{self, Stream, StreamExt as _};
 
 use super::pipelines::{RunOnce, passing, told_kept, told_once};
-use super::{last_of, said, sse};
+use super::wire::{last_of, said, sse};
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::compat::agentflow::doing::Doing;
-use crate::compat::{Ended, definition, ended};
+use crate::compat::runs::{Ended, definition, ended};
 use crate::guard;
 use crate::params::At;
 use crate::problem::{Answer, Document, Problem};
@@ -44,7 +45,7 @@ pub(crate) type Whole = fn(&Ended) -> Map;
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = Document), (status = 409, body = Document), (status = 422, description = "The pipeline has errors", body = Document)))]
 pub(crate) async fn run_once(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(wanted, text): Body<RunOnce>,
@@ -63,7 +64,7 @@ pub(crate) async fn run_once(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn run_kept(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     headers: HeaderMap,
@@ -77,7 +78,7 @@ pub(crate) async fn run_kept(
     responses((status = 200, description = "Stream of events", body = String, content_type = "text/event-stream"), (status = 204, description = "No further events"),
         (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn follow_kept(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     headers: HeaderMap,
@@ -86,7 +87,7 @@ pub(crate) async fn follow_kept(
     kept(&server, &caller, &id, &headers).await
 }
 
-async fn kept(server: &Arc<Server>, caller: &Caller, id: &str, headers: &HeaderMap) -> Answer<Response> {
+async fn kept(server: &Server, caller: &Caller, id: &str, headers: &HeaderMap) -> Answer<Response> {
     if let Some(last) = last_of(headers) {
         return go_on(server, caller, last, told_kept).await;
     }
@@ -116,7 +117,7 @@ pub(crate) async fn start(call: &Call<'_>, definition: &Definition, request: &st
 
 /// Streams the events of a run after the last one that the client has.
 pub(crate) async fn go_on(
-    server: &Arc<Server>,
+    server: &Server,
     caller: &Caller,
     (run, after): (RunId, u64),
     whole: Whole,
@@ -134,7 +135,7 @@ pub(crate) async fn go_on(
 
 /// The events of a run's nodes after a given event, followed by its response.
 pub(crate) fn told(
-    server: &Arc<Server>,
+    server: &Server,
     begun: Begun,
     (plan, after): (&Plan, u64),
     whole: Whole,

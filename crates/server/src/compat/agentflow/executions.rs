@@ -2,8 +2,8 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -18,9 +18,9 @@ use flowloom_formats::pipeline::{node_results, nodes};
 use flowloom_store::RunFilter;
 
 use super::pipelines::inner;
-use super::{Limit, time};
+use super::wire::{Limit, time};
 use crate::caller::Caller;
-use crate::compat::{Ended, ended};
+use crate::compat::runs::{Ended, ended};
 use crate::params::{At, Params};
 use crate::problem::{Answer, Document, Problem};
 use crate::runs::answer::owned;
@@ -79,7 +79,7 @@ fn used(plan: &Plan, state: &RunState) -> HashMap<String, Usage> {
     used
 }
 
-async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Value>> {
+async fn all(server: Server, caller: Caller, limit: u32) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let filter = RunFilter {
         holder: caller.user,
@@ -109,7 +109,7 @@ async fn one(server: &Server, caller: &Caller, id: &str) -> Answer<Json<Value>> 
 #[utoipa::path(get, path = "/api/executions", operation_id = "agentflow_executions", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "A list of executions")))]
 pub(crate) async fn list(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Params(limit): Params<Limit>,
 ) -> Answer<Json<Value>> {
@@ -119,7 +119,7 @@ pub(crate) async fn list(
 /// Returns a run of a pipeline.
 #[utoipa::path(get, path = "/api/executions/{id}", operation_id = "agentflow_execution", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
+pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     one(&server, &caller, &id).await
 }
 
@@ -127,7 +127,7 @@ pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id
 #[utoipa::path(get, path = "/api/v1/executions", operation_id = "list_executions", tag = "executions", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "A list of executions")))]
 pub(crate) async fn list_native(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Params(limit): Params<Limit>,
 ) -> Answer<Json<Value>> {
@@ -138,7 +138,7 @@ pub(crate) async fn list_native(
 #[utoipa::path(get, path = "/api/v1/executions/{id}", operation_id = "get_execution", tag = "executions", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The execution"), (status = 404, body = Document)))]
 pub(crate) async fn get_native(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
 ) -> Answer<Json<Value>> {

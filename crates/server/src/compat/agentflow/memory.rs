@@ -2,6 +2,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -12,12 +13,12 @@ use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::journal::Journal as _;
+use flowloom_store::Store;
 
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::params::At;
 use crate::problem::{Answer, Document, Problem};
-use crate::state::Server;
 
 /// Maximum length of a key, in bytes.
 const KEY: usize = 1024;
@@ -30,9 +31,9 @@ fn user(caller: &Caller, named: String) -> Answer<String> {
     }
 }
 
-async fn all(server: &Server, caller: &Caller, named: String) -> Answer<Json<Value>> {
+async fn all(store: &Arc<Store>, caller: &Caller, named: String) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
-    let kept: Map = server.app.store.memories(&user(caller, named)?).await?;
+    let kept: Map = store.memories(&user(caller, named)?).await?;
     Ok(Json(kept.into()))
 }
 
@@ -40,123 +41,123 @@ async fn all(server: &Server, caller: &Caller, named: String) -> Answer<Json<Val
 #[utoipa::path(get, path = "/api/memory/{user_id}", operation_id = "agentflow_memory", tag = "AgentFlow", security(("key" = ["read"])), params(("user_id" = String, Path)),
     responses((status = 200, description = "An object"), (status = 404, body = Document)))]
 pub(crate) async fn get(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At(user_id): At<String>,
 ) -> Answer<Json<Value>> {
-    all(&server, &caller, user_id).await
+    all(&store, &caller, user_id).await
 }
 
 /// Returns a user's memory as an object.
 #[utoipa::path(get, path = "/api/v1/memory/{user}", operation_id = "get_memory", tag = "memory", security(("key" = ["read"])), params(("user" = String, Path)),
     responses((status = 200, description = "An object"), (status = 404, body = Document)))]
 pub(crate) async fn get_native(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At(user): At<String>,
 ) -> Answer<Json<Value>> {
-    all(&server, &caller, user).await
+    all(&store, &caller, user).await
 }
 
 /// Replaces a user's memory by an object. Keys that are missing from it are deleted.
 #[utoipa::path(put, path = "/api/memory/{user_id}", operation_id = "agentflow_replace_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path)),
     request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
 pub(crate) async fn replace(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At(user_id): At<String>,
     Body(memory, _): Body<Value>,
 ) -> Answer<StatusCode> {
-    whole(&server, &caller, user_id, &memory).await
+    whole(&store, &caller, user_id, &memory).await
 }
 
 /// Same as `PUT /api/memory/{user_id}`.
 #[utoipa::path(put, path = "/api/v1/memory/{user}", operation_id = "replace_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path)),
     request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
 pub(crate) async fn replace_native(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At(user): At<String>,
     Body(memory, _): Body<Value>,
 ) -> Answer<StatusCode> {
-    whole(&server, &caller, user, &memory).await
+    whole(&store, &caller, user, &memory).await
 }
 
 /// Same as `PUT /api/v1/memory/{user}/{key}`.
 #[utoipa::path(put, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_put_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
     request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
 pub(crate) async fn put_one(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At((named, key)): At<(String, String)>,
     Body(value, _): Body<Value>,
 ) -> Answer<StatusCode> {
-    keep(&server, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    keep(&store, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Same as `DELETE /api/v1/memory/{user}/{key}`.
 #[utoipa::path(delete, path = "/api/memory/{user_id}/{key}", operation_id = "agentflow_delete_memory", tag = "AgentFlow", security(("key" = ["write"])), params(("user_id" = String, Path), ("key" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
 pub(crate) async fn remove_one(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At((named, key)): At<(String, String)>,
 ) -> Answer<StatusCode> {
-    forget(&server, &caller, named, key).await
+    forget(&store, &caller, named, key).await
 }
 
 /// Stores a value, any JSON, under a key.
 #[utoipa::path(put, path = "/api/v1/memory/{user}/{key}", operation_id = "put_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
     request_body = Object, responses((status = 204, description = "Stored"), (status = 400, body = Document), (status = 404, body = Document)))]
 pub(crate) async fn put(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At((named, key)): At<(String, String)>,
     Body(value, _): Body<Value>,
 ) -> Answer<StatusCode> {
-    keep(&server, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
+    keep(&store, &caller, named, vec![MemoryWrite { key, value: Some(value) }]).await
 }
 
 /// Deletes a key.
 #[utoipa::path(delete, path = "/api/v1/memory/{user}/{key}", operation_id = "delete_memory", tag = "memory", security(("key" = ["write"])), params(("user" = String, Path), ("key" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = Document)))]
 pub(crate) async fn remove(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At((named, key)): At<(String, String)>,
 ) -> Answer<StatusCode> {
-    forget(&server, &caller, named, key).await
+    forget(&store, &caller, named, key).await
 }
 
-async fn forget(server: &Server, caller: &Caller, named: String, key: String) -> Answer<StatusCode> {
+async fn forget(store: &Arc<Store>, caller: &Caller, named: String, key: String) -> Answer<StatusCode> {
     caller.may(Scope::Write)?;
     let holder = user(caller, named.clone())?;
-    if server.app.store.memory(&holder, &key).await?.is_none() {
+    if store.memory(&holder, &key).await?.is_none() {
         return Err(Problem::not_there("memory", &key));
     }
-    keep(server, caller, named, vec![MemoryWrite { key, value: None }]).await
+    keep(store, caller, named, vec![MemoryWrite { key, value: None }]).await
 }
 
-async fn whole(server: &Server, caller: &Caller, named: String, memory: &Value) -> Answer<StatusCode> {
+async fn whole(store: &Arc<Store>, caller: &Caller, named: String, memory: &Value) -> Answer<StatusCode> {
     caller.may(Scope::Write)?;
     let holder = user(caller, named.clone())?;
     let Some(map) = memory.as_map() else {
         return Err(Problem::new(Code::RequestInvalid, format!("a memory must be an object, not {}", memory.kind())));
     };
-    let before = server.app.store.memories(&holder).await?;
+    let before = store.memories(&holder).await?;
     let gone = before.keys().filter(|key| !map.contains_key(&**key));
     let mut writes: Vec<MemoryWrite> = gone.map(|key| MemoryWrite { key: key.to_string(), value: None }).collect();
     let kept = map.iter().map(|(key, value)| MemoryWrite { key: key.to_string(), value: Some(value.clone()) });
     writes.extend(kept);
-    keep(server, caller, named, writes).await
+    keep(store, caller, named, writes).await
 }
 
 /// Writes keys, all or none; other keys remain unchanged.
-async fn keep(server: &Server, caller: &Caller, named: String, writes: Vec<MemoryWrite>) -> Answer<StatusCode> {
+async fn keep(store: &Arc<Store>, caller: &Caller, named: String, writes: Vec<MemoryWrite>) -> Answer<StatusCode> {
     caller.may(Scope::Write)?;
     if writes.iter().any(|write| write.key.len() > KEY) {
         return Err(Problem::new(Code::RequestInvalid, format!("a key may have at most {KEY} bytes")));
     }
-    server.app.store.remember(user(caller, named)?, writes).await?;
+    store.remember(user(caller, named)?, writes).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,58 +1,49 @@
 //! AgentFlow's API: blocks, pipelines, their executions, notifications and memory (docs/formats/pipeline.md).
 
-pub(crate) mod author;
-pub(crate) mod automate;
-pub(crate) mod blocks;
-pub(crate) mod doer;
+mod author;
+mod automate;
+mod blocks;
+mod doer;
 mod doing;
-pub(crate) mod executions;
-pub(crate) mod memory;
-pub(crate) mod notifications;
-pub(crate) mod pipelines;
-use axum::http::HeaderMap;
-use axum::response::sse::Event as Sse;
-use flowloom_app::authoring::happened::Happened;
-use flowloom_core::id::RunId;
-use serde::Deserialize;
-use utoipa::IntoParams;
+mod executions;
+mod memory;
+mod notifications;
+mod pipelines;
+mod wire;
 
-/// Default and maximum number of entries of a list.
-const USUAL: u32 = 50;
-const MOST: u32 = 500;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-/// Query parameter of lists.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct Limit {
-    /// Maximum number of entries (1 to 500; default 50).
-    #[serde(default)]
-    limit: Option<u32>,
-}
+use crate::state::Server;
 
-impl Limit {
-    fn count(&self) -> u32 {
-        self.limit.unwrap_or(USUAL).clamp(1, MOST)
-    }
-}
-
-/// Formats a time in AgentFlow's form (RFC 3339).
-fn time(ms: u64) -> String {
-    jiff::Timestamp::from_millisecond(ms as i64).map(|time| time.to_string()).unwrap_or_default()
-}
-
-/// Encodes an event with an id from which the stream can be continued: the run and the sequence number.
-fn sse(happened: &Happened, (run, seq): (RunId, u64)) -> Sse {
-    said(Sse::default().id(format!("{run}:{seq}")), happened)
-}
-
-/// Adds an event's name and data to an SSE event.
-fn said(sse: Sse, happened: &Happened) -> Sse {
-    sse.event(&happened.name).data(flowloom_core::json::write(&happened.data))
-}
-
-/// Parses `Last-Event-ID`: the run and the sequence number of the last event that the client has.
-fn last_of(headers: &HeaderMap) -> Option<(RunId, u64)> {
-    let (run, seq) = headers.get("last-event-id")?.to_str().ok()?.split_once(':')?;
-    Some((RunId::parse(run)?, seq.parse().ok()?))
+/// The routes of the OpenAI-compatible API.
+pub(crate) fn routes() -> OpenApiRouter<Server> {
+    OpenApiRouter::new()
+        .routes(routes!(author::clarify))
+        .routes(routes!(author::create_agent))
+        .routes(routes!(author::create_agent_stream, author::follow_create_agent))
+        .routes(routes!(automate::automate))
+        .routes(routes!(automate::automate_stream, automate::follow_automate))
+        .routes(routes!(blocks::list, blocks::put))
+        .routes(routes!(blocks::get, blocks::update, blocks::remove))
+        .routes(routes!(blocks::source))
+        .routes(routes!(blocks::search))
+        .routes(routes!(pipelines::list, pipelines::create))
+        .routes(routes!(pipelines::get, pipelines::remove))
+        .routes(routes!(pipelines::run_kept))
+        .routes(routes!(pipelines::run_once))
+        .routes(routes!(doer::run_once))
+        .routes(routes!(doer::run_kept, doer::follow_kept))
+        .routes(routes!(executions::list))
+        .routes(routes!(executions::get))
+        .routes(routes!(executions::list_native))
+        .routes(routes!(executions::get_native))
+        .routes(routes!(notifications::list))
+        .routes(routes!(notifications::read))
+        .routes(routes!(notifications::list_native))
+        .routes(routes!(notifications::read_native))
+        .routes(routes!(memory::get, memory::replace))
+        .routes(routes!(memory::put_one, memory::remove_one))
+        .routes(routes!(memory::get_native, memory::replace_native))
+        .routes(routes!(memory::put, memory::remove))
 }

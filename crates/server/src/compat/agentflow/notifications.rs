@@ -2,6 +2,7 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -9,18 +10,17 @@ use axum::extract::State;
 use flowloom_app::keys::Scope;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::NotificationRow;
+use flowloom_store::{NotificationRow, Store};
 use serde_json::{Value, json};
 
-use super::{Limit, time};
+use super::wire::{Limit, time};
 use crate::caller::Caller;
 use crate::params::{At, Params};
 use crate::problem::{Answer, Document};
-use crate::state::Server;
 
-async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Vec<Value>>> {
+async fn all(store: Arc<Store>, caller: Caller, limit: u32) -> Answer<Json<Vec<Value>>> {
     caller.may(Scope::Read)?;
-    let found = move || server.app.store.notifications(caller.user.as_deref(), limit);
+    let found = move || store.notifications(caller.user.as_deref(), limit);
     let rows = crate::blocking::blocking(found).await??;
     let shown = |row: NotificationRow| {
         let metadata: Value = serde_json::from_str(&row.metadata).unwrap_or_default();
@@ -32,9 +32,9 @@ async fn all(server: Arc<Server>, caller: Caller, limit: u32) -> Answer<Json<Vec
     Ok(Json(rows.into_iter().map(shown).collect()))
 }
 
-async fn mark(server: &Server, caller: &Caller, id: i64) -> Answer<Json<Value>> {
+async fn mark(store: &Arc<Store>, caller: &Caller, id: i64) -> Answer<Json<Value>> {
     caller.may(Scope::Write)?;
-    server.app.store.read_notification(caller.user.as_deref(), id, SystemClock.now_ms()).await?;
+    store.read_notification(caller.user.as_deref(), id, SystemClock.now_ms()).await?;
     Ok(Json(json!({"status": "read", "id": id})))
 }
 
@@ -42,38 +42,38 @@ async fn mark(server: &Server, caller: &Caller, id: i64) -> Answer<Json<Value>> 
 #[utoipa::path(get, path = "/api/notifications", operation_id = "agentflow_notifications", tag = "AgentFlow", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
 pub(crate) async fn list(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     Params(limit): Params<Limit>,
 ) -> Answer<Json<Vec<Value>>> {
-    all(server, caller, limit.count()).await
+    all(store, caller, limit.count()).await
 }
 
 /// Marks a notification as read.
 #[utoipa::path(post, path = "/api/notifications/{id}/read", operation_id = "agentflow_read_notification", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = i64, Path)),
     responses((status = 200, description = "The notification was marked"), (status = 404, body = Document)))]
-pub(crate) async fn read(State(server): State<Arc<Server>>, caller: Caller, At(id): At<i64>) -> Answer<Json<Value>> {
-    mark(&server, &caller, id).await
+pub(crate) async fn read(State(store): State<Arc<Store>>, caller: Caller, At(id): At<i64>) -> Answer<Json<Value>> {
+    mark(&store, &caller, id).await
 }
 
 /// Same as `/api/notifications`.
 #[utoipa::path(get, path = "/api/v1/notifications", operation_id = "list_notifications", tag = "notifications", security(("key" = ["read"])), params(Limit),
     responses((status = 200, description = "`[{id, user_id, title, body, read, metadata, created_at}]`")))]
 pub(crate) async fn list_native(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     Params(limit): Params<Limit>,
 ) -> Answer<Json<Vec<Value>>> {
-    all(server, caller, limit.count()).await
+    all(store, caller, limit.count()).await
 }
 
 /// Same as `/api/notifications/{id}/read`.
 #[utoipa::path(post, path = "/api/v1/notifications/{id}/read", operation_id = "read_notification", tag = "notifications", security(("key" = ["write"])), params(("id" = i64, Path)),
     responses((status = 200, description = "The notification was marked"), (status = 404, body = Document)))]
 pub(crate) async fn read_native(
-    State(server): State<Arc<Server>>,
+    State(store): State<Arc<Store>>,
     caller: Caller,
     At(id): At<i64>,
 ) -> Answer<Json<Value>> {
-    mark(&server, &caller, id).await
+    mark(&store, &caller, id).await
 }

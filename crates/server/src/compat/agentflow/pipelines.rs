@@ -2,7 +2,6 @@
 
 // The route macros expand to longer paths than necessary.
 #![allow(unused_qualifications)]
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -22,10 +21,10 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::executions::execution;
-use super::time;
+use super::wire::time;
 use crate::body::Body;
 use crate::caller::Caller;
-use crate::compat::{Ended, definition, definitions, run, with_id};
+use crate::compat::runs::{Ended, definition, definitions, run, with_id};
 use crate::definitions::change::{changeable, delete, not_in_folder};
 use crate::definitions::put;
 use crate::params::At;
@@ -42,7 +41,7 @@ pub(crate) fn inner(written: &Value) -> Map {
 /// Lists pipelines, newest first.
 #[utoipa::path(get, path = "/api/pipelines", operation_id = "agentflow_list_pipelines", tag = "AgentFlow", security(("key" = ["read"])),
     responses((status = 200, description = "`[{id, name, user_intent, user_prompt, status, trigger_type, node_count, created_at}]`")))]
-pub(crate) async fn list(State(server): State<Arc<Server>>, caller: Caller) -> Answer<Json<Value>> {
+pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let mut found = definitions(&server, caller.acts_for(None)?, flowloom_formats::pipeline::FORMAT).await?;
     // Files of the folder have no creation time and come last.
@@ -87,7 +86,7 @@ fn item(
 /// Returns a pipeline as it was stored.
 #[utoipa::path(get, path = "/api/pipelines/{id}", operation_id = "agentflow_get_pipeline", tag = "AgentFlow", security(("key" = ["read"])), params(("id" = String, Path)),
     responses((status = 200, description = "The pipeline"), (status = 404, body = Document)))]
-pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
+pub(crate) async fn get(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<Json<Value>> {
     caller.may(Scope::Read)?;
     let (_, content) = definition(&server, caller.acts_for(None)?, flowloom_formats::pipeline::FORMAT, &id).await?;
     let mut pipeline = inner(&parse_value(content.main()).unwrap_or_default());
@@ -100,7 +99,7 @@ pub(crate) async fn get(State(server): State<Arc<Server>>, caller: Caller, At(id
 #[utoipa::path(post, path = "/api/pipelines", operation_id = "agentflow_put_pipeline", tag = "AgentFlow", security(("key" = ["write"])), request_body = Object,
     responses((status = 200, description = "`{id, status, problems}`"), (status = 400, body = Document), (status = 409, body = Document)))]
 pub(crate) async fn create(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     Body(written, _): Body<Value>,
 ) -> Answer<Json<serde_json::Value>> {
@@ -130,11 +129,7 @@ fn content(id: &str, written: &Value, pipeline: Map) -> Content {
 /// Deletes a pipeline.
 #[utoipa::path(delete, path = "/api/pipelines/{id}", operation_id = "agentflow_delete_pipeline", tag = "AgentFlow", security(("key" = ["write"])), params(("id" = String, Path)),
     responses((status = 204, description = "Deleted"), (status = 404, body = Document), (status = 409, body = Document)))]
-pub(crate) async fn remove(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    At(id): At<String>,
-) -> Answer<StatusCode> {
+pub(crate) async fn remove(State(server): State<Server>, caller: Caller, At(id): At<String>) -> Answer<StatusCode> {
     let key = changeable(&caller, None, Kind::Workflow, &id)?;
     not_in_folder(&server, &id).await?;
     definition(&server, key.holder.clone(), flowloom_formats::pipeline::FORMAT, &id).await?;
@@ -148,7 +143,7 @@ pub(crate) async fn remove(
     responses((status = 200, description = "`{pipeline_id, run_id, status, shared_context, node_results, errors}`"),
         (status = 404, body = Document), (status = 409, body = Document), (status = 422, body = Document)))]
 pub(crate) async fn run_kept(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     At(id): At<String>,
     headers: HeaderMap,
@@ -187,7 +182,7 @@ pub(crate) struct RunOnce {
     responses((status = 200, description = "`{run_id, pipeline_id, status, results, log, memory, errors}`"), (status = 404, body = Document),
         (status = 409, body = Document), (status = 422, description = "The pipeline has errors", body = Document)))]
 pub(crate) async fn run_once(
-    State(server): State<Arc<Server>>,
+    State(server): State<Server>,
     caller: Caller,
     headers: HeaderMap,
     Body(wanted, text): Body<RunOnce>,

@@ -1,0 +1,21 @@
+//! What answers of OpenAI's interface name: their routes, their runs and times.
+
+use axum::http::{HeaderName, HeaderValue};
+use flowloom_core::id::RunId;
+
+/// Prefix of these routes.
+pub(crate) const ROUTES: &str = "/v1/";
+
+/// The response header that names the run.
+const RUN: HeaderName = HeaderName::from_static("x-flowloom-run-id");
+
+/// The response headers of a run.
+pub(crate) fn named(run: RunId) -> [(HeaderName, HeaderValue); 1] {
+    let id = HeaderValue::from_str(&run.to_string()).unwrap_or(HeaderValue::from_static(""));
+    [(RUN, id)]
+}
+
+/// The creation time of a run in seconds since the Unix epoch, taken from its id.
+pub(crate) fn created(run: RunId) -> u64 {
+    run.0.get_timestamp().map_or(0, |at| at.to_unix().0)
+}
