@@ -5,13 +5,12 @@ use std::path::Path;
 use flowloom_core::error::StepError;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{Change, Changed, DefinitionKey, Kind, Origin};
+use flowloom_store::{Change, Changed, DefinitionKey, Kind, Origin, Store};
 use serde::{Deserialize, Serialize};
 
 use super::stored::{Content, compile_for, workflow};
 use crate::definitions::folder;
 use crate::definitions::source::{Loader, Source};
-use crate::engines::App;
 
 /// A workflow of the folder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,18 +60,22 @@ pub fn read(root: &Path, loader: &Loader<'_>) -> (Vec<Item>, Vec<Source>) {
 
 /// Stores the workflow in a file, with the files that belong to it, under its own id or else its file name. Returns
 /// that id, or the source with its diagnostics if it has errors.
-pub async fn keep_file(app: &App, holder: &str, file: &Path) -> Result<Result<String, Source>, StepError> {
-    let loader = Loader { config: &app.config, format: None, lenient: false };
+pub async fn keep_file(
+    store: &Store,
+    loader: &Loader<'_>,
+    holder: &str,
+    file: &Path,
+) -> Result<Result<String, Source>, StepError> {
     let source = loader.compile(file);
     let root = file.parent().unwrap_or(Path::new(""));
     let Some(item) = item(root, &source).filter(|_| source.compiled.plan.is_some()) else { return Ok(Err(source)) };
-    let compiled = compile_for(&app.store, &loader, holder, &item.content)?;
+    let compiled = compile_for(store, loader, holder, &item.content)?;
     if compiled.source.is_refused() {
         return Ok(Err(compiled.source));
     }
     let key = DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: item.id.clone() };
     let new = workflow(key, &item.content, &compiled, Origin::Api)?;
-    app.store.change_definitions(vec![Change::Put(new)], SystemClock.now_ms()).await?;
+    store.change_definitions(vec![Change::Put(new)], SystemClock.now_ms()).await?;
     Ok(Ok(item.id))
 }
 
@@ -89,25 +92,25 @@ fn item(root: &Path, source: &Source) -> Option<Item> {
 
 /// Plans the changes for a list of items. Returns the diagnostics as JSON if any item has errors.
 pub fn plan(
-    app: &App,
+    store: &Store,
+    loader: &Loader<'_>,
     holder: &str,
     items: Vec<Item>,
     prune: bool,
 ) -> Result<Result<Planned, Vec<serde_json::Value>>, StepError> {
-    let loader = Loader { config: &app.config, format: None, lenient: false };
     let key = |id: &str| DefinitionKey { holder: holder.to_owned(), kind: Kind::Workflow, id: id.to_owned() };
     let mut planned = Planned { changes: Vec::new(), synced: Synced::default() };
     let mut problems = Vec::new();
     for item in &items {
         item.content.check()?;
-        let compiled = compile_for(&app.store, &loader, holder, &item.content)?;
+        let compiled = compile_for(store, loader, holder, &item.content)?;
         if compiled.source.is_refused() {
             problems.extend(compiled.source.problems());
             continue;
         }
         let new = workflow(key(&item.id), &item.content, &compiled, Origin::Sync)?;
         let hash = flowloom_core::Hash::of(new.content.as_bytes()).to_string();
-        let list = match app.store.definition(&new.key)? {
+        let list = match store.definition(&new.key)? {
             None => &mut planned.synced.created,
             Some(row) if row.hash == hash => &mut planned.synced.unchanged,
             Some(_) => &mut planned.synced.updated,
@@ -116,7 +119,7 @@ pub fn plan(
         planned.changes.push(Change::Put(new));
     }
     if prune {
-        let kept = app.store.definitions(holder, Kind::Workflow)?.into_iter();
+        let kept = store.definitions(holder, Kind::Workflow)?.into_iter();
         let gone = kept.filter(|row| row.origin == Origin::Sync && !items.iter().any(|item| item.id == row.key.id));
         for row in gone {
             planned.synced.deleted.push(row.key.id.clone());
@@ -127,9 +130,9 @@ pub fn plan(
 }
 
 /// Applies a plan in one transaction; a dry run only returns the outcome.
-pub async fn apply(app: &App, planned: Planned, is_dry: bool) -> Result<Synced, StepError> {
+pub async fn apply(store: &Store, planned: Planned, is_dry: bool) -> Result<Synced, StepError> {
     if !is_dry {
-        let done: Vec<Changed> = app.store.change_definitions(planned.changes, SystemClock.now_ms()).await?;
+        let done: Vec<Changed> = store.change_definitions(planned.changes, SystemClock.now_ms()).await?;
         debug_assert!(!done.contains(&Changed::Missing), "every definition planned for deletion existed");
     }
     Ok(planned.synced)

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, is_id};
 use flowloom_app::definitions::sync;
 use flowloom_app::engines::App;
@@ -26,7 +27,8 @@ async fn workflow(app: &App, holder: &str, named: &str) -> Result<String, Failur
             None => Err(Failure::usage(format!("{named} is neither a file nor the id of a workflow in the database"))),
         };
     }
-    sync::keep_file(app, holder, file).await?.map_err(|source| {
+    let loader = Loader { config: &app.config, format: None, lenient: false };
+    sync::keep_file(&app.store, &loader, holder, file).await?.map_err(|source| {
         eprint!("{}", diagnostics::render(&source));
         Failure::usage(format!("{named} has errors"))
     })

@@ -38,11 +38,12 @@ pub(crate) async fn sync(global: &Global, arguments: SyncArgs) -> Outcome {
 /// Applies the changes to the configured database.
 async fn keep(config: Config, arguments: &SyncArgs, items: Vec<Item>) -> Result<Synced, Failure> {
     let app = App::open(config)?;
-    let planned = sync::plan(&app, &arguments.user, items, arguments.prune)?.map_err(|problems| {
+    let loader = Loader { config: &app.config, format: None, lenient: false };
+    let planned = sync::plan(&app.store, &loader, &arguments.user, items, arguments.prune)?.map_err(|problems| {
         let messages: Vec<&str> = problems.iter().filter_map(|problem| problem["message"].as_str()).collect();
         Failure::usage(messages.join("; "))
     })?;
-    Ok(sync::apply(&app, planned, arguments.dry_run).await?)
+    Ok(sync::apply(&app.store, planned, arguments.dry_run).await?)
 }
 
 /// Sends the workflows to a server.

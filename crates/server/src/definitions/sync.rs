@@ -5,12 +5,14 @@
 
 use axum::Json;
 use axum::extract::State;
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::sync::{self, Item, Synced};
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::blocking::blocking;
 use crate::body::Body;
 use crate::caller::Caller;
 use crate::definitions::change::not_in_folder;
@@ -67,12 +69,15 @@ pub(crate) async fn put_all(
         not_in_folder(&server, &item.id).await?;
     }
     let shared = server.clone();
-    let planned =
-        crate::blocking::blocking(move || sync::plan(&shared.app, &holder, folder.items, how.prune)).await??;
+    let planned = blocking(move || {
+        let loader = Loader { config: &shared.app.config, format: None, lenient: false };
+        sync::plan(&shared.app.store, &loader, &holder, folder.items, how.prune)
+    })
+    .await??;
     let changes = planned.map_err(|problems| {
         Problem::new(Code::StepRefused, "workflows of the folder have errors; nothing was changed")
             .with_errors(problems)
     })?;
-    let Synced { created, updated, unchanged, deleted } = sync::apply(&server.app, changes, how.dry_run).await?;
+    let Synced { created, updated, unchanged, deleted } = sync::apply(&server.app.store, changes, how.dry_run).await?;
     Ok(Json(Done { created, updated, unchanged, deleted }))
 }
