@@ -10,7 +10,7 @@ use flowloom_runtime::effects::{Context, Model, Price, Reply};
 
 use crate::catalog::{self, Figures};
 use crate::estimate::estimate;
-use crate::local::{self, Local};
+use crate::local::{LOCAL_MAX_ANSWER_TOKENS, Local, LocalModels};
 use crate::remote::{Answer, Remote};
 use crate::resolve;
 use crate::scripted::{self, Scripted};

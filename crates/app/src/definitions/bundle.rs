@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
 use flowloom_core::plan::{Format, Plan};
-use flowloom_core::chat::ToolDeclaration;
 use flowloom_formats::agent::OfferedFlow;
 use flowloom_formats::{Sources, compile};
 use serde::{Deserialize, Serialize};

@@ -176,7 +176,8 @@ impl Loaded {
         if !self.has_beside {
             let beside = compiled.format.map(flowloom_formats::beside).unwrap_or_default();
             let has_more = read_beside(&self.path, beside, limit, &mut sources.files);
-            let has_agents = compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
+            let has_agents =
+                compiled.format == Some(flowloom_formats::graph::FORMAT) && read_agents(limit, &mut sources);
             self.has_beside = true;
             if has_more || has_agents {
                 compiled = compile(&self.name, &sources, format);
@@ -274,10 +275,10 @@ fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
 /// The format of this name, if one is named.
 pub fn format(name: Option<&str>) -> Result<Option<Format>, StepError> {
     let Some(name) = name else { return Ok(None) };
-    match Format::parse(name) {
+    match flowloom_formats::find_format(name) {
         Some(format) => Ok(Some(format)),
         None => {
-            let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
+            let names: Vec<_> = flowloom_formats::formats().map(|format| format.to_string()).collect();
             let message = format!("there is no format {name:?}; it is one of {}", names.join(", "));
             Err(StepError::new(Code::UsageInvalid, message))
         }

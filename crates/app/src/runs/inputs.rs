@@ -1,11 +1,11 @@
 //! Inputs, answers and budgets as people write them.
 
 use flowloom_core::code::Code;
+use flowloom_core::effect::AskRequest;
 use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::InputKind;
-use flowloom_core::effect::AskRequest;
 use flowloom_core::value::Value;
 
 /// Converts typed text to an input kind: the text of a JSON array becomes a list where a list is expected.

@@ -1,14 +1,14 @@
 //! Output of the commands about runs: the summary object, the list, the waterfall.
 
+use flowloom_core::chat::Usage;
 use flowloom_core::error::StepError;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
+use flowloom_core::plan::Env;
 use flowloom_core::plan::Plan;
-use flowloom_core::chat::Usage;
 use flowloom_core::state::{RunState, StepState};
 use flowloom_core::value::{Map, Value};
-use flowloom_core::plan::Env;
 use flowloom_formats::present;
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ impl<'a> Why<'a> {
 }
 
 /// Summarises a run.
-pub fn summary<'a>(id: RunId, plan: &Plan, state: &'a RunState, env: &Env) -> Summary<'a> {
+pub fn summary<'a>(id: RunId, plan: &'a Plan, state: &'a RunState, env: &Env) -> Summary<'a> {
     let presented = present(plan, state, env);
     let path = state.failed.as_ref().map(Path::as_str);
     Summary {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepError;
-use flowloom_core::plan::Format;
 use flowloom_formats::flow;
 
 use crate::definitions::bundle::{Flow, Flows, Offered};
@@ -36,7 +35,7 @@ async fn offer(catalog: &Arc<Catalog>, definition: &Definition, holder: &str) ->
     };
     // Flows are declared to agents in the form of their original system.
     let declaration = match definition.format {
-        flowloom_formats::flow::FORMAT => flow::tool(&prepared.plan, &definition.id),
+        flow::FORMAT => flow::tool(&prepared.plan, &definition.id),
         _ => offer.declaration,
     };
     Ok(Some(Flow { declaration, bundle: prepared.bundle()? }))

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use flowloom_core::error::StepError;
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::Format;
 use flowloom_formats::flow;
 
 use super::offer::Offer;
@@ -35,7 +34,7 @@ pub fn offer(definition: &Definition) -> Option<Offer> {
 
 /// Whether a definition is available to agents: flows can be switched off.
 fn is_active(catalog: &Catalog, definition: &Definition) -> Result<bool, StepError> {
-    if definition.format != flowloom_formats::flow::FORMAT {
+    if definition.format != flow::FORMAT {
         return Ok(true);
     }
     let content = catalog.content(definition)?;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::did_you_mean;
 use flowloom_core::error::StepError;
-use flowloom_core::chat::ToolDeclaration;
 use flowloom_tools::secrets::read_text;
 use flowloom_tools::{HttpClient, McpConfig, McpServer, Remote, Secrets};
 

@@ -59,7 +59,7 @@ pub fn distinct(mut offers: Vec<Offer>) -> Vec<Offer> {
 impl Offer {
     /// Builds the tool of the workflow `id`.
     pub fn of(id: &str, plan: Arc<Plan>) -> Offer {
-        let own = (plan.format == flowloom_formats::flow::FORMAT).then(|| flow::tool(&plan, id));
+        let own = (plan.format == flow::FORMAT).then(|| flow::tool(&plan, id));
         let (name, description) = match own {
             Some(own) => (own.name, own.description),
             None if plan.description.is_empty() => (name_of(id), format!("Run the workflow: {}", plan.name)),
@@ -123,7 +123,7 @@ fn property(format: Format, input: &Input) -> Value {
     let description = input.description.clone().unwrap_or_else(usual);
     let mut property = match &input.kind {
         // The types of flow variables are not declared; they are written as text.
-        InputKind::Any if format != flowloom_formats::flow::FORMAT => map([("description", description.into())]),
+        InputKind::Any if format != flow::FORMAT => map([("description", description.into())]),
         InputKind::Any | InputKind::Text => typed("string", description),
         InputKind::Number => typed("number", description),
         InputKind::Boolean => typed("boolean", description),
@@ -145,7 +145,7 @@ fn property(format: Format, input: &Input) -> Value {
         }
     };
     // Initial values of flow variables are private, and often API keys.
-    if let Some(default) = input.default.as_ref().filter(|_| format != flowloom_formats::flow::FORMAT) {
+    if let Some(default) = input.default.as_ref().filter(|_| format != flow::FORMAT) {
         property.insert("default".into(), default.clone());
     }
     property.into()
