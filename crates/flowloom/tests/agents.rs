@@ -218,7 +218,7 @@ fn a_killed_agent_goes_on_with_the_flow_that_it_had_called() {
     let script = json!({"default": {"text": "Done.", "tool_calls": [{"name": "two_calls", "arguments": {}}]}});
     let place = place(&helper(&[("tools", json!(["calls"])), ("maxToolCalls", json!(1))]), &script);
     let config = std::fs::read_to_string(place.path("flowloom.toml")).expect("there");
-    place.write("flowloom.toml", &format!("{config}take_up_ms = 50\n{}", world.allowed()));
+    place.write("flowloom.toml", &format!("{config}recovery_interval_ms = 50\n{}", world.allowed()));
     place.write("calls.json", &two_calls(&world, "GET", "/slow"));
     let mut server = Serving::start(&place, &[]);
     let begun = server.post("/api/v1/agents/helper/chat", &json!({"message": "go"})).json();
@@ -317,5 +317,8 @@ fn functions_are_tools_as_the_configuration_declares_them() {
     let refused = place.run(&["check", "agent.json"]);
     let said = stderr(&refused);
     assert!(exit(&refused) == 2 && said.contains("there is no function shop::odrer"), "{said}");
-    assert!(said.contains("did you mean shop::order?") && said.contains("human::ask is a step of its own"), "{said}");
+    assert!(
+        said.contains("did you mean shop::order?") && said.contains("human::ask is a step kind, not a tool"),
+        "{said}"
+    );
 }

@@ -70,8 +70,14 @@ fn a_command_makes_the_vectors_that_are_missing_first() {
     let (code, found) = place.json(&["blocks", "find", "a kitten"]);
     assert_eq!((code, &found[0]["block"]["id"], &found[0]["fits"]), (0, &json!("pets"), &json!(true)), "{found}");
     assert_eq!(found.as_array().map(Vec::len), Some(1));
-    place.write("flowloom.toml", &embedder.config().replace("[providers", "likeness = 1.1\n[providers"));
-    assert_eq!(place.json(&["blocks", "find", "a kitten"]).1[0]["fits"], json!(false));
+    for (name, warning) in
+        [("similarity_threshold", ""), ("likeness", "[embeddings] likeness is now called similarity_threshold")]
+    {
+        let config = embedder.config().replace("[providers", &format!("{name} = 1.1\n[providers"));
+        place.write("flowloom.toml", &config);
+        assert_eq!(place.json(&["blocks", "find", "a kitten"]).1[0]["fits"], json!(false), "{name}");
+        assert!(stderr(&place.run(&["blocks", "find", "a kitten"])).contains(warning), "{name}");
+    }
 }
 
 fn put(server: &Serving, path: &str, block: &Value) -> Reply {

@@ -7,7 +7,7 @@ use support::http::Serving;
 use support::{Place, Server, exit, signal, stderr, two_calls};
 
 /// A server with a short recovery interval.
-const SOON: &str = "default_model = \"scripted:echo\"\ntake_up_ms = 50\n";
+const SOON: &str = "default_model = \"scripted:echo\"\nrecovery_interval_ms = 50\n";
 
 /// A lease that expires during the test but can be renewed on a busy machine, and one that does not expire.
 const SHORT: u64 = 2_000;

@@ -32,7 +32,7 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(explain))
 }
 
-/// The process is running.
+/// Returns 200 while the process is running.
 #[utoipa::path(get, path = "/health/live", tag = "health", operation_id = "is_live",
     responses((status = 200, description = "The process is running", body = String, content_type = "text/plain")))]
 pub(crate) async fn live() -> &'static str {

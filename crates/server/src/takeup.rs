@@ -30,7 +30,7 @@ impl TakeUp {
 
     /// Reclaims runs periodically until the server stops.
     pub(crate) async fn keep_looking(mut self, told: CancellationToken) {
-        let pause = self.server.app.config.take_up;
+        let pause = self.server.app.config.recovery_interval;
         while told.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
             // Failures of the database are transient and retried.
             let _ = self.look().await;

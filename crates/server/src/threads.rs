@@ -66,7 +66,7 @@ pub(crate) struct Thread {
     messages: usize,
 }
 
-/// Lists the user's conversations.
+/// The user's conversations.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Threads {
     items: Vec<Thread>,

@@ -53,7 +53,7 @@ impl Embeddings {
     /// The minimum similarities at which a block matches.
     pub(super) fn thresholds(&self) -> Thresholds {
         let usual = Thresholds::default();
-        Thresholds { likeness: self.config.embeddings.likeness.unwrap_or(usual.likeness), ..usual }
+        Thresholds { likeness: self.config.embeddings.similarity_threshold.unwrap_or(usual.likeness), ..usual }
     }
 
     /// The embedding model; `None` if embeddings are disabled. Fails if the model cannot be used. A later call may

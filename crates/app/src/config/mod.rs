@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 use mcp::Mcp;
 use retention::Retention;
 
-/// Default of `take_up_ms`: milliseconds between two searches for abandoned runs.
-const TAKE_UP_MS: u64 = 3000;
+/// Default of `recovery_interval_ms`: milliseconds between two searches for abandoned runs.
+const RECOVERY_INTERVAL_MS: u64 = 3000;
 
 /// Minimum of `lease_ms` in milliseconds: a busy machine cannot renew shorter leases in time.
 const MIN_LEASE_MS: u64 = 100;
@@ -41,7 +41,8 @@ struct File {
     durability: Option<String>,
     database: Option<String>,
     lease_ms: Option<u64>,
-    take_up_ms: Option<u64>,
+    #[serde(alias = "take_up_ms")]
+    recovery_interval_ms: Option<u64>,
     models: ModelsTable,
     providers: BTreeMap<String, Provider>,
     embeddings: Embeddings,
@@ -106,7 +107,8 @@ pub struct Embeddings {
     /// The embedding model, or `none`. Default: the local model, if its file exists.
     pub model: Option<String>,
     /// Minimum similarity (0 to 1) for a block to match.
-    pub(crate) likeness: Option<f32>,
+    #[serde(alias = "likeness")]
+    pub(crate) similarity_threshold: Option<f32>,
 }
 
 /// `[search]`: the provider of web searches.
@@ -304,7 +306,7 @@ pub struct Config {
     /// How long a worker may miss heartbeats before others reclaim its runs.
     pub(crate) lease: Duration,
     /// Interval between two searches of a server for runs of dead workers.
-    pub take_up: Duration,
+    pub recovery_interval: Duration,
     /// The model of steps that do not set one.
     pub default_model: Setting<Option<String>>,
     /// Aliases of models: name and model.
@@ -341,12 +343,14 @@ pub struct Config {
     pub server: server::Settings,
     /// The table `[telemetry]`.
     pub telemetry: Telemetry,
+    /// Settings that still have an old name, as warnings for whoever maintains the file.
+    pub warnings: Vec<String>,
 }
 
 impl Config {
     /// Reads the configuration; `overrides` go before the environment and the file.
     pub fn load(overrides: Overrides) -> Result<Config, StepError> {
-        let (path, file) = read(overrides.file.as_deref())?;
+        let (path, file, warnings) = read(overrides.file.as_deref())?;
         let origin = path.as_ref().map_or_else(|| "flowloom.toml".to_owned(), |path| path.display().to_string());
         let data_dir = pick(
             overrides.data_dir,
@@ -379,7 +383,7 @@ impl Config {
             durability: Setting { value: parsed, origin: durability.origin },
             database,
             lease: file.lease_ms.map_or(LEASE, |ms| Duration::from_millis(ms.max(MIN_LEASE_MS))),
-            take_up: Duration::from_millis(file.take_up_ms.unwrap_or(TAKE_UP_MS).max(1)),
+            recovery_interval: Duration::from_millis(file.recovery_interval_ms.unwrap_or(RECOVERY_INTERVAL_MS).max(1)),
             default_model,
             aliases: file.models.alias.into_iter().collect(),
             model_cache: file.models.cache_dir,
@@ -399,6 +403,7 @@ impl Config {
             retention: Retention::parse(&file.retention)?,
             server: file.server,
             telemetry: file.telemetry,
+            warnings,
             file: path,
         })
     }
@@ -454,16 +459,40 @@ fn pick<T>(
     })
 }
 
-fn read(given: Option<&Path>) -> Result<(Option<PathBuf>, File), StepError> {
+/// Settings that were renamed: table (empty for the top level), old name, new name. The old names work for one version.
+const RENAMED_SETTINGS: [(&str, &str, &str); 2] =
+    [("", "take_up_ms", "recovery_interval_ms"), ("embeddings", "likeness", "similarity_threshold")];
+
+/// A warning for each setting of the file that still has its old name.
+fn renamed_settings(path: &Path, text: &str) -> Vec<String> {
+    let Ok(top) = text.parse::<toml::Table>() else { return Vec::new() };
+    let uses = |(table, old, _): &&(&str, &str, &str)| match *table {
+        "" => top.contains_key(*old),
+        table => top.get(table).and_then(toml::Value::as_table).is_some_and(|table| table.contains_key(*old)),
+    };
+    let warning = |(table, old, new): &(&str, &str, &str)| {
+        let place = if table.is_empty() { String::new() } else { format!("[{table}] ") };
+        format!(
+            "{}: {place}{old} is now called {new}; the old name will stop working in the next version",
+            path.display()
+        )
+    };
+    RENAMED_SETTINGS.iter().filter(uses).map(warning).collect()
+}
+
+fn read(given: Option<&Path>) -> Result<(Option<PathBuf>, File, Vec<String>), StepError> {
     let path = given.map_or_else(|| PathBuf::from("flowloom.toml"), Path::to_owned);
     let invalid = |message: String| StepError::new(Code::ConfigInvalid, message);
     match std::fs::read_to_string(&path) {
         Ok(text) => {
             let file = toml::from_str(&text)
                 .map_err(|error| invalid(format!("{}: {}", path.display(), without_addresses(&error.to_string()))))?;
-            Ok((Some(path), file))
+            let warnings = renamed_settings(&path, &text);
+            Ok((Some(path), file, warnings))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => Ok((None, File::default())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => {
+            Ok((None, File::default(), Vec::new()))
+        }
         Err(error) => Err(invalid(format!("{}: {error}", path.display()))),
     }
 }

@@ -53,7 +53,9 @@ impl Global {
     pub(crate) fn load_config(&self) -> Result<Config, StepError> {
         let data_dir = self.data_dir.clone().map(|value| Setting { value, origin: "--data-dir".to_owned() });
         let database = self.database.clone().map(|value| Setting { value, origin: "--database".to_owned() });
-        Config::load(Overrides { file: self.config.clone(), data_dir, database })
+        let config = Config::load(Overrides { file: self.config.clone(), data_dir, database })?;
+        config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        Ok(config)
     }
 }
 
