@@ -245,5 +245,5 @@ async fn without_python_blocks_are_refused() {
     assert!(error.message.contains("python3 was not found"), "{}", error.message);
     let wrong = Sandbox::new(SandboxConfig { interpreters: vec!["/bin/true".into()], ..config() });
     let missing = wrong.available().await.python.unwrap_err();
-    assert!(missing.contains("not a Python"), "{missing}");
+    assert!(missing.contains("not a usable Python"), "{missing}");
 }

@@ -2,6 +2,7 @@
 
 pub mod author;
 pub mod mcp;
+mod renamed;
 pub mod retention;
 pub mod server;
 
@@ -459,27 +460,6 @@ fn pick<T>(
     })
 }
 
-/// Settings that were renamed: table (empty for the top level), old name, new name. The old names work for one version.
-const RENAMED_SETTINGS: [(&str, &str, &str); 2] =
-    [("", "take_up_ms", "recovery_interval_ms"), ("embeddings", "likeness", "similarity_threshold")];
-
-/// A warning for each setting of the file that still has its old name.
-fn renamed_settings(path: &Path, text: &str) -> Vec<String> {
-    let Ok(top) = text.parse::<toml::Table>() else { return Vec::new() };
-    let uses = |(table, old, _): &&(&str, &str, &str)| match *table {
-        "" => top.contains_key(*old),
-        table => top.get(table).and_then(toml::Value::as_table).is_some_and(|table| table.contains_key(*old)),
-    };
-    let warning = |(table, old, new): &(&str, &str, &str)| {
-        let place = if table.is_empty() { String::new() } else { format!("[{table}] ") };
-        format!(
-            "{}: {place}{old} is now called {new}; the old name will stop working in the next version",
-            path.display()
-        )
-    };
-    RENAMED_SETTINGS.iter().filter(uses).map(warning).collect()
-}
-
 fn read(given: Option<&Path>) -> Result<(Option<PathBuf>, File, Vec<String>), StepError> {
     let path = given.map_or_else(|| PathBuf::from("flowloom.toml"), Path::to_owned);
     let invalid = |message: String| StepError::new(Code::ConfigInvalid, message);
@@ -487,7 +467,7 @@ fn read(given: Option<&Path>) -> Result<(Option<PathBuf>, File, Vec<String>), St
         Ok(text) => {
             let file = toml::from_str(&text)
                 .map_err(|error| invalid(format!("{}: {}", path.display(), without_addresses(&error.to_string()))))?;
-            let warnings = renamed_settings(&path, &text);
+            let warnings = renamed::find_renamed_settings(&path, &text);
             Ok((Some(path), file, warnings))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => {
